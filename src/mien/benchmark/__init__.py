@@ -1,0 +1,1 @@
+"""Speed, as ratios to the machine's limit and to the usual way, measured in one run."""

@@ -1,0 +1,26 @@
+"""`mien bench`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mien.benchmark.run import LINES, benchmarks
+from mien.cli import options, show
+
+
+def bench(
+    size: Annotated[float, typer.Option(help="Size of the gallery, as a share of GMDB's.", min=0.001, max=1)] = 1.0,
+    json: options.JsonOption = False,
+) -> None:
+    """Speed against the machine's limit and against the usual way, as ratios measured in one run."""
+    lines = []
+    with show.progress("measuring") as report:
+        for line in benchmarks(size):
+            lines.append(line)
+            report(len(lines), LINES)
+    if json:
+        show.print_json({"lines": [{**line._asdict(), "ratio": line.ratio} for line in lines]})
+    else:
+        show.print_benchmarks(lines)

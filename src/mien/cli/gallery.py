@@ -1,0 +1,120 @@
+"""`mien gallery ...`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mien.cli import options, show
+from mien.report.gallery import gallery_document
+from mien.storage.changes import import_cohort
+from mien.storage.gallery import Gallery
+from mien.storage.loading import Source, load_cohort
+from mien.storage.verification import problems
+
+app = typer.Typer(help="Build, extend, check and export a gallery of diagnosed patients.", no_args_is_help=True)
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The gallery's directory.")]
+
+
+@app.command()
+def build(
+    directory: Directory,
+    encodings: options.EncodingsOption,
+    metadata: options.MetadataOption = None,
+    encoder: options.EncoderOption = None,
+    allow_missing: options.AllowMissingOption = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Make a gallery of exactly these images; run again, it finishes or changes nothing."""
+    _import(directory, Source(encodings, metadata or (), encoder, allow_missing), exactly=True, json=json)
+
+
+@app.command()
+def add(
+    directory: Directory,
+    encodings: options.EncodingsOption,
+    metadata: options.MetadataOption = None,
+    encoder: options.EncoderOption = None,
+    allow_missing: options.AllowMissingOption = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Add images to a gallery; images that are there already must be the same."""
+    _import(directory, Source(encodings, metadata or (), encoder, allow_missing), exactly=False, json=json)
+
+
+@app.command()
+def remove_patient(
+    directory: Directory,
+    patient_ids: Annotated[list[str], typer.Argument(metavar="PATIENT_ID...", help="The patients to forget.")],
+    json: options.JsonOption = False,
+) -> None:
+    """Erase patients: no byte of them stays in any file of the gallery."""
+    with show.progress("erasing"):
+        generation = Gallery.remove_patients(directory, patient_ids)
+    if json:
+        show.print_json({"generation": generation, "removed_patients": patient_ids})
+    else:
+        who = ", ".join(show.text(patient_id) for patient_id in patient_ids)
+        show.console().print(f"erased from {directory}, now generation {generation}: patient {who}")
+
+
+@app.command()
+def info(directory: Directory, json: options.JsonOption = False) -> None:
+    """Show what a gallery holds."""
+    document = gallery_document(Gallery.open(directory))
+    if json:
+        show.print_json(document)
+    else:
+        show.print_gallery(document)
+
+
+@app.command()
+def verify(directory: Directory, json: options.JsonOption = False) -> None:
+    """Check every stored byte against its checksum; damaged rows are named, and the exit code is 1."""
+    with show.progress("checking"):
+        found = list(problems(directory))
+    if json:
+        show.print_json({"sound": not found, "problems": found})
+    else:
+        for line in found:
+            show.console().print(show.text(line), soft_wrap=True)
+        if not found:
+            show.console().print(f"{directory}: sound")
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    directory: Directory,
+    out: Annotated[Path, typer.Option(help="The Parquet file to write: a cohort table.")],
+    json: options.JsonOption = False,
+) -> None:
+    """Write a gallery as one Parquet file, which `gallery build` reads."""
+    with show.progress("exporting"):
+        rows = Gallery.export(directory, out)
+    if json:
+        show.print_json({"out": str(out), "rows": rows})
+    else:
+        show.console().print(f"{out}: {rows:,} rows")
+
+
+def _import(directory: Path, source: Source, *, exactly: bool, json: bool) -> None:
+    with show.progress("reading encodings") as report:
+        cohort, left_out = load_cohort(source, report)
+    with show.progress("storing"):
+        change = import_cohort(directory, cohort, exactly=exactly)
+    if json:
+        show.print_json({**asdict(change), **asdict(left_out)})
+        return
+    show.print_left_out(left_out)
+    show.console().print(
+        f"{show.text(str(directory))}, generation {change.generation}: {change.images_added:,} images added,"
+        f" {change.images_unchanged:,} there already, {change.labels_added:,} labels added"
+    )
+    for disorder_id in change.disorders_renamed:
+        show.console().print(f"disorder {show.text(disorder_id)} has a new name")

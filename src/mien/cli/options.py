@@ -1,0 +1,69 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mien.core.errors import InvalidMethodError
+from mien.core.fusion import FUSIONS
+from mien.core.method import FULL, NAMED_METHODS, Method
+from mien.core.scores import SCORES
+
+Fusion = StrEnum("Fusion", {name: name for name in FUSIONS})  # type: ignore[misc] # names come from the core
+ScoreName = StrEnum("ScoreName", {name: name for name in SCORES})  # type: ignore[misc]
+MethodName = StrEnum("MethodName", {name: name for name in NAMED_METHODS})  # type: ignore[misc]
+
+MethodOption = Annotated[
+    MethodName | None,
+    typer.Option("--method", help="A named method: baseline (none x nearest) or full (embedding x hybrid)."),
+]
+FusionOption = Annotated[Fusion | None, typer.Option("--fusion", help="How the photos of a query are combined.")]
+ScoreOption = Annotated[ScoreName | None, typer.Option("--score", help="How a disorder is scored.")]
+LambdaOption = Annotated[
+    float | None, typer.Option("--lambda", help="Weight of the centroid in the hybrid score, 0 to 1.  [default: 0.75]")
+]
+AlphaOption = Annotated[
+    float | None, typer.Option("--alpha", help="Share of images in the proportional score.  [default: 0.05]")
+]
+EncodingsOption = Annotated[
+    Path, typer.Option("--encodings", help="GM-Arc CSV or pickled frame, or a cohort table (Parquet or CSV).")
+]
+MetadataOption = Annotated[
+    list[Path] | None,
+    typer.Option("--metadata", metavar="FILE...", help="Tables: image_id, subject, label; and names of disorders."),
+]
+EncoderOption = Annotated[
+    str | None, typer.Option("--encoder", help="Name of the encoder, where the file does not say.", show_default=False)
+]
+AllowMissingOption = Annotated[
+    bool, typer.Option("--allow-missing", help="Go on without images that have no encoding, and list them.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Machine output.")]
+
+
+def method_of(
+    name: MethodOption, fusion: FusionOption, score: ScoreOption, centroid_weight: LambdaOption, alpha: AlphaOption
+) -> Method:
+    """The method that the options describe; contradictions are wrong usage."""
+    if name is not None and (fusion, score, centroid_weight, alpha) != (None, None, None, None):
+        raise typer.BadParameter("--method stands for all of --fusion, --score, --lambda and --alpha: give either")
+    if name is not None:
+        return NAMED_METHODS[name.value]
+    score_name = FULL.score if score is None else score.value
+    if centroid_weight is not None and score_name != "hybrid":
+        raise typer.BadParameter(f"--lambda belongs to the hybrid score, not to {score_name}")
+    if alpha is not None and score_name != "proportional":
+        raise typer.BadParameter(f"--alpha belongs to the proportional score, not to {score_name}")
+    given = {"centroid_weight": centroid_weight, "alpha": alpha}
+    try:
+        return Method(
+            fusion=FULL.fusion if fusion is None else fusion.value,
+            score=score_name,
+            **{field: value for field, value in given.items() if value is not None},
+        )
+    except InvalidMethodError as error:
+        raise typer.BadParameter(str(error)) from error

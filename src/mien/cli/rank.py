@@ -1,0 +1,56 @@
+"""`mien rank`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mien.cli import options, show
+from mien.core.ranking import rank as rank_queries
+from mien.report.rankings import check_suffix, ranking_document, write_rankings
+from mien.storage.gallery import Gallery
+from mien.storage.loading import Source, load_queries
+
+QUERIES_PER_STEP = 500  # between two movements of the progress bar
+
+
+def rank(
+    gallery: Annotated[Path, typer.Option(help="The gallery's directory.")],
+    encodings: options.EncodingsOption,
+    metadata: options.MetadataOption = None,
+    method: options.MethodOption = None,
+    fusion: options.FusionOption = None,
+    score: options.ScoreOption = None,
+    centroid_weight: options.LambdaOption = None,
+    alpha: options.AlphaOption = None,
+    top: Annotated[str, typer.Option(help="How many disorders to list, or 'all'.")] = "10",
+    encoder: options.EncoderOption = None,
+    allow_missing: options.AllowMissingOption = False,
+    out: Annotated[Path | None, typer.Option(help="Write the rankings to a .json, .tsv or .parquet file.")] = None,
+    json: options.JsonOption = False,
+) -> None:
+    """Rank the gallery's disorders for one or many patients, with the evidence for every rank."""
+    chosen = options.method_of(method, fusion, score, centroid_weight, alpha)
+    if not (top == "all" or (top.isdecimal() and int(top) > 0)):
+        raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
+    if out is not None:
+        check_suffix(out)
+    opened = Gallery.open(gallery)
+    opened.index  # noqa: B018 an empty gallery is refused before anything is read
+    with show.progress("reading encodings") as report:
+        queries, left_out = load_queries(Source(encodings, metadata or (), encoder, allow_missing), report)
+    with show.progress("ranking") as report:
+        rankings = []
+        for start in range(0, len(queries), QUERIES_PER_STEP):
+            step = queries[start : start + QUERIES_PER_STEP]
+            rankings += rank_queries(opened, step, chosen, top=None if top == "all" else int(top))
+            report(start + len(step), len(queries))
+    show.print_left_out(left_out)
+    if out is not None:
+        write_rankings(out, rankings, opened, chosen)
+    if json:
+        show.print_json(ranking_document(rankings, opened, chosen))
+    elif out is None:
+        show.print_rankings(rankings, opened, chosen)

@@ -1,0 +1,149 @@
+"""What a person sees: progress, tables, notices."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from mien.benchmark.measure import Line
+from mien.core.errors import shown
+from mien.core.evidence import RankedDisorder
+from mien.core.method import Method
+from mien.core.ranking import Ranking
+from mien.report.rankings import NOTICE
+from mien.storage.gallery import Gallery
+from mien.storage.loading import LeftOut
+from mien.storage.loading import Progress as ReportProgress
+
+BAR_WIDTH = 12
+MOST_TABLES = 5
+LINES_IN_SUMMARY = 3
+
+
+def console() -> Console:
+    """Where results go."""
+    return Console(highlight=False)
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """One JSON document on stdout."""
+    json.dump(document, sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+@contextmanager
+def progress(what: str) -> Iterator[ReportProgress]:
+    """A bar on stderr that vanishes when done; callable with (done, all)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def text(value: str | None) -> str:
+    """An id or a name, safe on a terminal: control and direction marks escaped, no markup."""
+    return "" if value is None else escape(value if value.isprintable() else shown(value)[1:-1])
+
+
+def print_left_out(left_out: LeftOut) -> None:
+    """Says on stderr what the join of encodings and metadata did not take."""
+    if left_out.encodings_without_metadata:
+        sys.stderr.write(f"{left_out.encodings_without_metadata:,} images of the encodings are in no table and were left out\n")
+    if missing := left_out.images_without_encoding:
+        ids = ", ".join(shown(image_id) for image_id in missing[:10])
+        more = ", …" if len(missing) > 10 else ""
+        sys.stderr.write(f"{len(missing):,} images of the tables have no encoding and were left out: {ids}{more}\n")
+
+
+def print_rankings(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:
+    """A table per query; many queries share one."""
+    out = console()
+    described = ", ".join(f"{name} {value}" for name, value in method.as_dict().items())
+    counts = gallery.as_dict()
+    out.print(f"[bold]method[/]   {described}")
+    out.print(
+        f"[bold]gallery[/]  {text(str(gallery.directory))}, generation {gallery.generation}: {counts['images']:,} images of"
+        f" {counts['patients']:,} patients, {counts['disorders']:,} disorders, {text(str(gallery.encoder))}"
+    )
+    if len(rankings) > MOST_TABLES:
+        out.print(_summary(rankings))
+    else:
+        for ranking in rankings:
+            out.print(_ranking_table(ranking))
+    out.print(f"[dim]{NOTICE} Distances: smaller is closer.[/]")
+
+
+def _whose(ranking: Ranking) -> str:
+    photos = f"{len(ranking.image_ids)} image{'s' * (len(ranking.image_ids) > 1)}"
+    who = "query" if ranking.patient_id is None else f"patient {text(ranking.patient_id)}"
+    left_out = ", ".join(text(patient) for patient in ranking.excluded_gallery_patients)
+    return f"{who}, {photos}" + (f" (gallery patient left out: {left_out})" if left_out else "")
+
+
+def _disorder(line: RankedDisorder) -> str:
+    ids = " ".join(part for part in (line.disorder_id, line.omim) if part)
+    return f"{text(line.disorder_name)} [dim]{text(ids)}[/]" if line.disorder_name else text(ids)
+
+
+def _ranking_table(ranking: Ranking) -> Table:
+    table = Table(title=_whose(ranking), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+    for name in ("", "disorder", "distance", "", "centroid", "nearest", "nearest image", "of patient", "gallery"):
+        table.add_column(name, justify="right" if name in ("", "distance", "centroid", "nearest") else "left", overflow="fold")
+    table.columns[3].justify = "left"
+    farthest = max(line.distance for line in ranking.disorders)
+    for line in ranking.disorders:
+        closeness = 1 - line.distance / farthest if farthest else 1
+        table.add_row(
+            str(line.rank),
+            _disorder(line),
+            f"{line.distance:.4f}",
+            f"[cyan]{'━' * max(1, round(BAR_WIDTH * closeness))}[/]",
+            f"{line.centroid_distance:.4f}",
+            f"{line.nearest_distance:.4f}",
+            text(line.nearest_image_id),
+            text(line.nearest_patient_id),
+            f"{line.gallery_patients} patients, {line.gallery_images} images",
+        )
+    return table
+
+
+def _summary(rankings: Sequence[Ranking]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("patient", "images", *[f"rank {n + 1}" for n in range(LINES_IN_SUMMARY)]):
+        table.add_column(name, overflow="fold")
+    for ranking in rankings:
+        first = [f"{_disorder(line)} {line.distance:.4f}" for line in ranking.disorders[:LINES_IN_SUMMARY]]
+        images = str(len(ranking.image_ids)) if len(ranking.image_ids) > 1 else text(ranking.image_ids[0])
+        table.add_row(text(ranking.patient_id) or "query", images, *first)
+    return table
+
+
+def print_gallery(document: dict[str, Any]) -> None:
+    """A gallery's document as lines."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, value in document.items():
+        if isinstance(value, dict):
+            described = ", ".join(f"{key.replace('_', ' ')} {item}" for key, item in value.items() if item is not None)
+        else:
+            described = f"{value:,}" if isinstance(value, int) else str(value)
+        table.add_row(name.replace("_", " "), text(described))
+    console().print(table)
+
+
+def print_benchmarks(lines: Sequence[Line]) -> None:
+    """Times and ratios as a table."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("", "time", "compared with", "time", "ratio", "wanted"):
+        table.add_column(name, justify="right" if name in ("time", "ratio") else "left")
+    for line in lines:
+        times = [f"{1000 * seconds:,.1f} ms" for seconds in (line.seconds, line.reference_seconds)]
+        table.add_row(line.what, times[0], line.compared_with, times[1], f"[bold]{line.ratio:.3g}[/]", line.wanted)
+    console().print(table)

@@ -1,0 +1,141 @@
+"""Labelled images with their embeddings, and the queries made of unlabelled ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mien.core.arrays import Float32s, Floats, Ints
+from mien.core.embeddings import checked_embeddings
+from mien.core.encoder import Encoder
+from mien.core.errors import InvalidCohortError, shown
+from mien.core.index import GalleryIndex, build_index
+from mien.core.roster import Disorder, Label, Roster
+
+
+@dataclass(frozen=True, eq=False)
+class Encodings:
+    """Raw embeddings by image id, as an encodings file holds them: finite, of some length, no id twice."""
+
+    image_ids: tuple[str, ...]
+    embeddings: Float32s  # (images, representations, dimensions)
+    encoder: Encoder
+
+    @classmethod
+    def of(cls, image_ids: Sequence[str], embeddings: Floats, encoder: Encoder | None = None) -> Encodings:
+        """Takes any sequence of ids and any array of floats; without an encoder, only its shape is known.
+
+        >>> Encodings.of(["1", "2"], np.eye(2)).encoder.dimensions
+        2
+        """
+        checked = checked_embeddings(image_ids, embeddings)
+        shape = Encoder(representations=checked.shape[1], dimensions=checked.shape[2])
+        return cls(tuple(image_ids), checked, shape if encoder is None else encoder)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "embeddings", checked_embeddings(self.image_ids, self.embeddings))
+        Encoder(*self.embeddings.shape[1:]).require_same(self.encoder, here="the array", there="its description")
+        if len(set(self.image_ids)) < len(self.image_ids):
+            twice = next(image_id for image_id, count in Counter(self.image_ids).items() if count > 1)
+            raise InvalidCohortError(f"image {shown(twice)} is there twice: keep one of the two")
+
+    def only(self, rows: Sequence[int] | Ints) -> Encodings:
+        """Some of the images, in the order asked for."""
+        chosen = np.asarray(rows, dtype=np.intp)
+        return Encodings(tuple(self.image_ids[row] for row in chosen.tolist()), self.embeddings[chosen], self.encoder)
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """The images of one test patient. Without a patient id, its image ids say which gallery patient it may be."""
+
+    encodings: Encodings
+    patient_id: str | None = None
+
+    @classmethod
+    def of(cls, embeddings: Floats, image_ids: Sequence[str] | None = None, patient_id: str | None = None) -> Query:
+        """A query from an array (images, representations, dimensions), or (images, dimensions) for one representation.
+
+        >>> Query.of(np.ones((2, 12, 512))).encodings.image_ids
+        ('query image 1', 'query image 2')
+        """
+        ids = [f"query image {i + 1}" for i in range(len(embeddings))] if image_ids is None else image_ids
+        return cls(Encodings.of(ids, embeddings), patient_id)
+
+    def __post_init__(self) -> None:
+        if not self.encodings.image_ids:
+            raise InvalidCohortError("a query without images: give at least one")
+
+    def per_image(self) -> list[Query]:
+        """One query for each image of this one."""
+        return [Query(self.encodings.only([i]), self.patient_id) for i in range(len(self.encodings.image_ids))]
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """A set of labelled images, the embeddings in the order of the roster."""
+
+    roster: Roster
+    encodings: Encodings
+
+    def __post_init__(self) -> None:
+        if self.encodings.image_ids != self.roster.image_ids:
+            raise InvalidCohortError("embeddings and labels are not of the same images: use Cohort.join")
+
+    @property
+    def embeddings(self) -> Float32s:
+        """Raw embeddings (images, representations, dimensions)."""
+        return self.encodings.embeddings
+
+    @classmethod
+    def of(
+        cls,
+        embeddings: Floats,
+        *,
+        image_ids: Sequence[str],
+        patient_ids: Sequence[str],
+        disorder_ids: Sequence[str],
+    ) -> Cohort:
+        """A cohort from parallel sequences, one entry per image.
+
+        >>> cohort = Cohort.of(np.eye(3), image_ids=["1", "2", "3"], patient_ids=["p", "p", "q"],
+        ...                    disorder_ids=["A", "A", "B"])
+        >>> len(cohort.roster.patient_ids)
+        2
+        """
+        labels = [Label(*row) for row in zip(image_ids, patient_ids, disorder_ids, strict=True)]
+        return cls.join(Encodings.of(image_ids, embeddings), labels)
+
+    @classmethod
+    def join(
+        cls, encodings: Encodings, labels: Sequence[Label], disorders: Mapping[str, Disorder] | None = None
+    ) -> Cohort:
+        """Joins embeddings and labels by image id; labels choose, and each must find its embedding."""
+        roster = Roster.of_labels(labels, disorders)
+        row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
+        if missing := [image_id for image_id in roster.image_ids if image_id not in row_of]:
+            raise InvalidCohortError(
+                f"{len(missing)} labelled images without an encoding: {', '.join(map(shown, missing[:10]))}"
+                f"{', …' if len(missing) > 10 else ''}: encode them or take them out of the labels"
+            )
+        rows = [row_of[image_id] for image_id in roster.image_ids]
+        return cls(roster, encodings if roster.image_ids == encodings.image_ids else encodings.only(rows))
+
+    @cached_property
+    def index(self) -> GalleryIndex:
+        """The unit rows of this cohort as a gallery."""
+        return build_index(self.roster, self.encodings.encoder, lambda images: self.embeddings[images])
+
+    def queries(self) -> list[Query]:
+        """One query per patient, in the order of patient ids; labels are left behind."""
+        of_patient: list[list[int]] = [[] for _ in self.roster.patient_ids]
+        for image, patient in enumerate(self.roster.patient_of_image.tolist()):
+            of_patient[patient].append(image)
+        return [
+            Query(self.encodings.only(images), patient_id)
+            for patient_id, images in zip(self.roster.patient_ids, of_patient, strict=True)
+        ]

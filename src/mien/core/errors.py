@@ -1,0 +1,63 @@
+"""Every error that mien raises on purpose, as one tree under `MienError`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+LISTED_PROBLEMS = 100
+
+
+def shown(text: str, *, longest: int = 80) -> str:
+    r"""Foreign text made safe to show: quoted, control and direction marks escaped, cut when long.
+
+    >>> shown("patient 7")
+    "'patient 7'"
+    >>> shown("a\x00b\u202ec")
+    "'a\\x00b\\u202ec'"
+    """
+    return repr(text if len(text) <= longest else text[:longest] + "…")
+
+
+class MienError(Exception):
+    """The input was refused; the message says what was found where, and what to do."""
+
+
+class InvalidMethodError(MienError, ValueError):
+    """A method option outside its range."""
+
+
+class InvalidCohortError(MienError, ValueError):
+    """Ids, labels or embeddings that contradict each other or cannot be compared."""
+
+
+class EncoderMismatchError(MienError, ValueError):
+    """Embeddings of two different encoders in one comparison."""
+
+
+class EmptyGalleryError(MienError, ValueError):
+    """A gallery without images cannot rank anything."""
+
+
+class InvalidFileError(MienError, ValueError):
+    """A file that is not what it should be; every problem is listed, up to a hundred."""
+
+    def __init__(self, file: object, problems: Sequence[str], *, advice: str | None = None) -> None:
+        lines = list(problems[:LISTED_PROBLEMS])
+        if len(problems) > LISTED_PROBLEMS:
+            lines.append(f"… {len(problems)} problems in all")
+        if advice:
+            lines.append(advice)
+        separator = " " if len(lines) == 1 else "\n  "
+        super().__init__(f"{file}:{separator}" + separator.join(lines))
+
+
+class GalleryError(MienError):
+    """A gallery directory that cannot be read or written."""
+
+
+class CorruptGalleryError(GalleryError):
+    """Stored bytes that no longer match their checksum."""
+
+
+class GalleryBusyError(GalleryError):
+    """Another process is writing to the gallery."""

@@ -1,0 +1,38 @@
+"""How the photos of one query are combined: before the comparison, after it, or not at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.centroids import group_means
+
+FUSIONS = ("none", "distance", "embedding")
+
+
+def fuse_embeddings(embeddings: Floats, first_of_query: Ints) -> Float64s:
+    """Mean of the raw embeddings of each query's images, per representation (eq:emb-fusion).
+
+    >>> fuse_embeddings(np.array([[[1.0, 0.0]], [[3.0, 2.0]], [[5.0, 5.0]]]), np.array([0, 2])).tolist()
+    [[[2.0, 1.0]], [[5.0, 5.0]]]
+    """
+    # raw mean, as for centroids: a query is summarised as the patients it is compared with are
+    return group_means(embeddings, first_of_query)
+
+
+def fuse_distances(distances: Floats, first_of_query: Ints) -> Floats:
+    """Mean of the disorder distances of each query's images (eq:dist-fusion).
+
+    >>> fuse_distances(np.array([[0.2, 0.4], [0.4, 0.8]]), np.array([0])).round(6).tolist()
+    [[0.3, 0.6]]
+    """
+    if len(first_of_query) == len(distances):
+        return distances
+    return group_means(distances, first_of_query)
+
+
+def probe_embeddings(embeddings: Floats, first_of_query: Ints, fusion: str) -> tuple[Floats, Ints]:
+    """What is compared with the gallery: one embedding per query, or one per image, and where each query's start."""
+    if fusion == "embedding":
+        return fuse_embeddings(embeddings, first_of_query), np.arange(len(first_of_query))
+    return embeddings, first_of_query

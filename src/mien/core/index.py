@@ -1,0 +1,100 @@
+"""What a query is compared with: the gallery's unit rows, in memory or mapped from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
+from mien.core.centroids import image_weighted_centroids, patient_weighted_centroids
+from mien.core.embeddings import embedding_lengths, unit_rows
+from mien.core.encoder import Encoder
+from mien.core.errors import EmptyGalleryError, shown
+from mien.core.roster import Roster
+
+CentroidKind = Literal["image", "patient"]
+FIRST = np.zeros(1, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class GalleryIndex:
+    """The unit rows of a gallery's images, in the roster's order, and of its disorders' centroids.
+
+    The index answers every query by itself: raw embeddings come back as unit row times length.
+    """
+
+    roster: Roster
+    encoder: Encoder
+    image_rows: Float32s  # (images, representations * dimensions)
+    image_lengths: Float64s  # (images, representations)
+    image_centroid_rows: Float32s  # (disorders, representations * dimensions)
+    patient_centroid_rows: Float32s
+
+    @property
+    def index(self) -> GalleryIndex:
+        """Itself: an index can stand wherever a gallery can."""
+        return self
+
+    def centroid_rows(self, kind: CentroidKind) -> Float32s:
+        """The unit rows of the disorders' centroids of one kind."""
+        return self.image_centroid_rows if kind == "image" else self.patient_centroid_rows
+
+    def raw_embeddings(self, images: Ints) -> Float64s:
+        """Embeddings as they were before they became unit rows, to float32 rounding."""
+        representations = self.encoder.representations
+        units = self.image_rows[images].reshape(len(images), representations, -1).astype(np.float64)
+        raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
+        return raw
+
+    def centroid_row_without(self, disorder: int, excluded_image: Bools, kind: CentroidKind) -> Float64s:
+        """The centroid row that the disorder would have without the excluded images."""
+        images = self.roster.images_with(disorder)
+        images = images[~excluded_image[images]]
+        raw = self.raw_embeddings(images)
+        centroid = _centroid(raw, self.roster.patient_of_image[images], kind)
+        row: Float64s = unit_rows(centroid, [f"disorder {shown(self.roster.disorders[disorder].disorder_id)}"])[0]
+        return row
+
+
+def _centroid(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> Float64s:
+    if kind == "image":
+        return image_weighted_centroids(embeddings, FIRST)
+    return patient_weighted_centroids(embeddings, patient_of_row, FIRST)
+
+
+def build_index(
+    roster: Roster,
+    encoder: Encoder,
+    read: Callable[[Ints], Floats],
+    *,
+    allocate: Callable[[str, tuple[int, ...], type[np.generic]], Floats] = lambda _, shape, dtype: np.empty(shape, dtype),
+) -> GalleryIndex:
+    """Makes an index in one pass over the disorders, holding the raw embeddings of one disorder at a time.
+
+    `read` gives the raw embeddings of some images of the roster. `allocate` gives the memory of a field of the index:
+    the store maps a file there.
+    """
+    if not roster.image_ids:
+        raise EmptyGalleryError("the gallery holds no images: add some before ranking")
+    images, disorders, width = len(roster.image_ids), len(roster.disorders), encoder.representations * encoder.dimensions
+    index = GalleryIndex(
+        roster=roster,
+        encoder=encoder,
+        image_rows=allocate("image_rows", (images, width), np.float32),
+        image_lengths=allocate("image_lengths", (images, encoder.representations), np.float64),
+        image_centroid_rows=allocate("image_centroid_rows", (disorders, width), np.float32),
+        patient_centroid_rows=allocate("patient_centroid_rows", (disorders, width), np.float32),
+    )
+    for disorder, name in enumerate(roster.disorders):
+        rows = roster.images_with(disorder)
+        raw = read(rows)
+        index.image_rows[rows] = unit_rows(raw)
+        index.image_lengths[rows] = embedding_lengths(raw)
+        whose = [f"disorder {shown(name.disorder_id)}"]
+        patient_of_row = roster.patient_of_image[rows]
+        index.image_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "image"), whose)[0]
+        index.patient_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "patient"), whose)[0]
+    return index

@@ -1,0 +1,45 @@
+"""From ranks to the paper's accuracy: images within patient, patients within disorder, then disorders."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mien.core.arrays import Float64s, Floats, Ints
+
+MISSED = np.iinfo(np.intp).max  # a rank beyond every N
+
+
+def true_ranks(distances: Floats, true_disorder: Ints) -> Ints:
+    """Rank of the true disorder of each query, which loses ties; a disorder that the gallery lacks (-1) is `MISSED`.
+
+    >>> true_ranks(np.array([[0.1, 0.3, 0.3], [0.1, 0.3, 0.4]]), np.array([1, 0])).tolist()
+    [3, 1]
+    """
+    known = true_disorder >= 0
+    own = np.take_along_axis(distances, np.where(known, true_disorder, 0)[:, np.newaxis], axis=1)
+    ranks = np.count_nonzero(distances <= own, axis=1)
+    return np.where(known, ranks, MISSED)
+
+
+def patient_outcomes(ranks: Ints, patient_of_rank: Ints, *, top: int) -> Float64s:
+    """Share of each patient's rankings that have the true disorder among the first `top` (eq:image-outcome).
+
+    A fused patient has one ranking. Patients are numbered 0, 1, ...; a patient with two disorders is two of them here.
+
+    >>> patient_outcomes(np.array([1, 7, 2]), np.array([0, 0, 1]), top=5).tolist()
+    [0.5, 1.0]
+    """
+    hits = np.bincount(patient_of_rank, weights=ranks <= top)
+    outcomes: Float64s = hits / np.bincount(patient_of_rank)
+    return outcomes
+
+
+def mean_per_disorder(outcomes: Float64s, disorder_of_outcome: Ints) -> float:
+    """Mean of patients' outcomes within each disorder, then over the disorders that have patients (eq:per-disorder).
+
+    >>> mean_per_disorder(np.array([1.0, 0.0, 1.0]), np.array([0, 0, 4]))
+    0.75
+    """
+    patients = np.bincount(disorder_of_outcome)
+    sums = np.bincount(disorder_of_outcome, weights=outcomes)
+    return float((sums[patients > 0] / patients[patients > 0]).mean())

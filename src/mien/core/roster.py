@@ -1,0 +1,123 @@
+"""Who is in a cohort: images, patients, disorders and the labels that join them, in one fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Ints
+from mien.core.errors import InvalidCohortError, shown
+
+
+class Label(NamedTuple):
+    """One row of a metadata table: this image shows this patient, who has this disorder."""
+
+    image_id: str
+    patient_id: str
+    disorder_id: str
+
+
+@dataclass(frozen=True)
+class Disorder:
+    """One diagnosis. `omim` carries its prefix, because OMIM numbers are ambiguous without."""
+
+    disorder_id: str
+    name: str | None = None
+    omim: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """Images sorted by (first disorder, patient, image); labels sorted by (disorder, patient, image), ids as text.
+
+    The order depends on the ids alone, so that everything computed in it (centroids above all) does too.
+    An image of a patient with two disorders has two labels.
+    """
+
+    image_ids: tuple[str, ...]
+    patient_ids: tuple[str, ...]  # sorted
+    disorders: tuple[Disorder, ...]  # sorted by id
+    patient_of_image: Ints
+    image_of_label: Ints
+    first_label: Ints  # (disorders,): where each disorder's labels start
+
+    @classmethod
+    def of_labels(cls, labels: Iterable[Label], disorders: Mapping[str, Disorder] | None = None) -> Roster:
+        """Sorts labels into a roster; the same label twice counts once, one image of two patients is refused.
+
+        >>> roster = Roster.of_labels([Label("7", "p2", "B"), Label("5", "p1", "A"), Label("7", "p2", "A")])
+        >>> roster.image_ids, roster.image_of_label.tolist(), roster.first_label.tolist()
+        (('5', '7'), [0, 1, 1], [0, 2])
+        """
+        known = disorders or {}
+        by_disorder = sorted({(label.disorder_id, label.patient_id, label.image_id) for label in labels})
+        patient_id_of: dict[str, str] = {}  # in the order of first labels
+        for _, patient_id, image_id in by_disorder:
+            if patient_id_of.setdefault(image_id, patient_id) != patient_id:
+                raise InvalidCohortError(
+                    f"image {shown(image_id)} belongs to two patients, {shown(patient_id_of[image_id])} "
+                    f"and {shown(patient_id)}: an image shows one person"
+                )
+        image_of = {image_id: image for image, image_id in enumerate(patient_id_of)}
+        patient_ids = tuple(sorted(set(patient_id_of.values())))
+        patient_of = {patient_id: patient for patient, patient_id in enumerate(patient_ids)}
+        disorder_ids = [disorder_id for disorder_id, _, _ in by_disorder]
+        starts = [row for row, this in enumerate(disorder_ids) if row == 0 or disorder_ids[row - 1] != this]
+        return cls(
+            image_ids=tuple(patient_id_of),
+            patient_ids=patient_ids,
+            disorders=tuple(known.get(disorder_ids[row], Disorder(disorder_ids[row])) for row in starts),
+            patient_of_image=np.array([patient_of[patient_id] for patient_id in patient_id_of.values()], dtype=np.intp),
+            image_of_label=np.array([image_of[image_id] for _, _, image_id in by_disorder], dtype=np.intp),
+            first_label=np.array(starts, dtype=np.intp),
+        )
+
+    @cached_property
+    def images_of_disorder(self) -> Ints:
+        """How many images stand behind each disorder."""
+        return np.diff(self.first_label, append=len(self.image_of_label))
+
+    @cached_property
+    def patients_of_disorder(self) -> Ints:
+        """How many patients stand behind each disorder."""
+        patients = self.patient_of_image[self.image_of_label]
+        # labels of one disorder are sorted by patient: a new patient starts wherever the patient changes
+        starts = np.diff(patients, prepend=-1) != 0
+        starts[self.first_label] = True
+        return np.add.reduceat(starts.astype(np.intp), self.first_label) if len(starts) else self.first_label
+
+    @cached_property
+    def patient_of_id(self) -> dict[str, int]:
+        """Where a patient id stands in `patient_ids`."""
+        return {patient_id: patient for patient, patient_id in enumerate(self.patient_ids)}
+
+    @cached_property
+    def image_of_id(self) -> dict[str, int]:
+        """Where an image id stands in `image_ids`."""
+        return {image_id: image for image, image_id in enumerate(self.image_ids)}
+
+    @cached_property
+    def disorders_of_image(self) -> list[list[int]]:
+        """The disorders of each image: one, or two."""
+        found: list[list[int]] = [[] for _ in self.image_ids]
+        for disorder in range(len(self.disorders)):
+            for image in self.images_with(disorder).tolist():
+                found[image].append(disorder)
+        return found
+
+    def images_with(self, disorder: int) -> Ints:
+        """The images of one disorder, sorted by (patient, image)."""
+        start = self.first_label[disorder]
+        return self.image_of_label[start : start + self.images_of_disorder[disorder]]
+
+    def labels(self) -> list[Label]:
+        """The labels as rows, in the roster's order."""
+        return [
+            Label(self.image_ids[image], self.patient_ids[self.patient_of_image[image]], disorder.disorder_id)
+            for place, disorder in enumerate(self.disorders)
+            for image in self.images_with(place).tolist()
+        ]

@@ -1,0 +1,24 @@
+"""Nearest image: the disorder's closest photo decides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mien.core.arrays import Floats, Ints
+from mien.core.scores.base import Score
+
+
+def nearest_distance(image_distances: Floats, first_image: Ints) -> Floats:
+    """Minimum over the gallery images of each disorder (eq:nn-distance).
+
+    >>> nearest_distance(np.array([[0.4, 0.2, 0.9]]), np.array([0, 2])).tolist()
+    [[0.2, 0.9]]
+    """
+    nearest: Floats = np.minimum.reduceat(image_distances, first_image, axis=-1)
+    return nearest
+
+
+SCORE = Score(
+    distance=lambda parts, _: nearest_distance(parts.image_distances, parts.first_image),
+    neighbours=lambda images_of_disorder, _: np.ones_like(images_of_disorder),
+)

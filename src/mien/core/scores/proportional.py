@@ -1,0 +1,45 @@
+"""Proportional nearest neighbours: a share of the disorder's photos decides, the closest ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from mien.core.arrays import Floats, Ints
+from mien.core.scores.base import Score
+
+
+def neighbours_counted(images_of_disorder: Ints, alpha: float) -> Ints:
+    """k = ceil(alpha * M) for each disorder, with alpha as the decimal it is written as.
+
+    >>> neighbours_counted(np.array([1, 10, 30, 31]), 0.1).tolist()
+    [1, 1, 3, 4]
+    """
+    share = Fraction(repr(float(alpha)))  # the binary 0.1 is a little more than 0.1, and 30 of it more than 3
+    counts = [-(-share.numerator * images // share.denominator) for images in images_of_disorder.tolist()]
+    return np.array(counts, dtype=np.intp)
+
+
+def proportional_nearest_distance(image_distances: Floats, first_image: Ints, *, alpha: float) -> Floats:
+    """Mean over the ceil(alpha * M) nearest of each disorder's M images (supp:eq:propnn); alpha 1 is the mean of all.
+
+    >>> proportional_nearest_distance(np.array([[0.4, 0.2, 0.9, 0.6]]), np.array([0]), alpha=0.5).round(6).tolist()
+    [[0.3]]
+    """
+    ends = np.append(first_image[1:], image_distances.shape[-1])
+    counted = neighbours_counted(ends - first_image, alpha)
+    distances = np.empty((*image_distances.shape[:-1], len(first_image)), image_distances.dtype)
+    for disorder, (start, end, k) in enumerate(zip(first_image, ends, counted, strict=True)):
+        of_disorder = image_distances[..., start:end]
+        nearest = of_disorder if k == end - start else np.partition(of_disorder, k - 1, axis=-1)[..., :k]
+        distances[..., disorder] = np.sort(nearest, axis=-1).mean(axis=-1)  # sorted: the order of images cannot matter
+    return distances
+
+
+SCORE = Score(
+    distance=lambda parts, weights: proportional_nearest_distance(
+        parts.image_distances, parts.first_image, alpha=weights.alpha
+    ),
+    neighbours=lambda images_of_disorder, weights: neighbours_counted(images_of_disorder, weights.alpha),
+)

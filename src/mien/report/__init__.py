@@ -1,0 +1,1 @@
+"""Results as documents: JSON, tables, and later figures and pages."""

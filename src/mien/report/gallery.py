@@ -1,0 +1,36 @@
+"""What a gallery holds, as a document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mien.storage.gallery import Gallery
+from mien.version import __version__
+
+
+def gallery_document(gallery: Gallery) -> dict[str, Any]:
+    """Counts of images, patients and disorders, and how they are spread."""
+    roster = gallery.roster
+    images_of_patient = np.bincount(roster.patient_of_image, minlength=len(roster.patient_ids))
+    two_disorders = {
+        int(roster.patient_of_image[image])
+        for image, disorders in enumerate(roster.disorders_of_image)
+        if len(disorders) > 1
+    }
+    return {
+        "tool": {"name": "mien", "version": __version__},
+        **gallery.as_dict(),
+        "patients_with_several_images": int((images_of_patient > 1).sum()),
+        "patients_with_two_disorders": len(two_disorders),
+        "patients_per_disorder": _spread(roster.patients_of_disorder),
+        "images_per_disorder": _spread(roster.images_of_disorder),
+        "bytes_on_disk": sum(path.stat().st_size for path in gallery.directory.iterdir() if path.is_file()),
+    }
+
+
+def _spread(counts: np.ndarray) -> dict[str, float] | None:
+    if not len(counts):
+        return None
+    return {"smallest": int(counts.min()), "median": float(np.median(counts)), "largest": int(counts.max())}

@@ -1,0 +1,85 @@
+"""Rankings as JSON, TSV and Parquet, each with its provenance."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mien.core.errors import MienError
+from mien.core.method import Method
+from mien.core.ranking import Ranking
+from mien.storage.gallery import Gallery
+from mien.version import __version__
+
+NOTICE = "mien supports a clinician's judgement and never gives a diagnosis."
+DIGITS = 9  # unit rows are stored in float32: further digits of a distance are noise
+SUFFIXES = (".json", ".tsv", ".parquet")
+
+
+def ranking_document(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> dict[str, Any]:
+    """The answer as plain values, for JSON."""
+    return {
+        "tool": {"name": "mien", "version": __version__},
+        "method": method.as_dict(),
+        "gallery": gallery.as_dict(),
+        "queries": [_rounded(asdict(ranking)) for ranking in rankings],
+        "notice": NOTICE,
+    }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def ranking_rows(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> Iterator[dict[str, Any]]:
+    """One row per query and disorder; the last columns say where the numbers come from."""
+    for ranking in rankings:
+        for line in ranking.disorders:
+            yield {
+                "patient_id": ranking.patient_id,
+                "image_ids": json.dumps(ranking.image_ids),
+                "excluded_gallery_patients": json.dumps(ranking.excluded_gallery_patients),
+                **_rounded(asdict(line)),
+                "method": json.dumps(method.as_dict()),
+                "gallery_generation": gallery.generation,
+                "encoder": str(gallery.encoder),
+                "mien_version": __version__,
+            }
+
+
+def write_rankings(path: Path, rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:
+    """Writes a file in the format that its suffix names."""
+    check_suffix(path)
+    if path.suffix == ".json":
+        path.write_text(json.dumps(ranking_document(rankings, gallery, method), indent=1) + "\n")
+        return
+    rows = list(ranking_rows(rankings, gallery, method))
+    if path.suffix == ".tsv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    else:
+        import pyarrow as pa  # noqa: PLC0415 heavy
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def check_suffix(path: Path) -> None:
+    """Refuses a file name that names no format."""
+    if path.suffix not in SUFFIXES:
+        raise MienError(f"{path}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
+
+
+def _cell(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets a quote before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -1,0 +1,202 @@
+"""`gallery.sqlite`, the truth of a gallery: its tables, connections, and rows with their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mien.core.arrays import Float32s, Ints
+from mien.core.encoder import Encoder
+from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
+from mien.core.roster import Disorder, Label, Roster
+
+DATABASE = "gallery.sqlite"
+FORMAT = 1
+SECONDS_TO_WAIT_FOR_A_LOCK = 30.0
+
+SCHEMA = """
+CREATE TABLE gallery (
+  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+  format INTEGER NOT NULL,
+  generation INTEGER NOT NULL,   -- counts the changes
+  erasing INTEGER NOT NULL,      -- 1 while bytes of a removed patient may still lie in the files
+  encoder TEXT                   -- JSON, fixed by the first images
+) STRICT;
+CREATE TABLE disorder (
+  disorder_key INTEGER PRIMARY KEY,
+  disorder_id TEXT NOT NULL UNIQUE,
+  name TEXT,
+  omim TEXT,
+  checksum BLOB NOT NULL
+) STRICT;
+CREATE TABLE patient (
+  patient_key INTEGER PRIMARY KEY,
+  patient_id TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE image (
+  image_key INTEGER PRIMARY KEY,
+  image_id TEXT NOT NULL UNIQUE,
+  patient_key INTEGER NOT NULL REFERENCES patient ON DELETE CASCADE,
+  checksum BLOB NOT NULL,        -- of ids, labels and embedding together
+  embedding BLOB NOT NULL        -- float32, little-endian, representation by representation
+) STRICT;
+CREATE INDEX image_of_patient ON image (patient_key);
+CREATE TABLE label (
+  disorder_key INTEGER NOT NULL REFERENCES disorder,
+  image_key INTEGER NOT NULL REFERENCES image ON DELETE CASCADE,
+  PRIMARY KEY (disorder_key, image_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX label_of_image ON label (image_key);
+"""
+
+
+@dataclass(frozen=True)
+class State:
+    """The one row of the table `gallery`, and the number of images."""
+
+    generation: int
+    erasing: bool
+    encoder: Encoder | None
+    images: int
+
+
+@contextmanager
+def connection(directory: Path, *, write: bool = False, create: bool = False) -> Iterator[sqlite3.Connection]:
+    """An open database; SQLite's errors leave as `GalleryError`s that name the gallery."""
+    path = directory / DATABASE
+    if not create and not path.is_file():
+        raise GalleryError(f"{directory} holds no gallery: make one with 'mien gallery build'")
+    try:
+        with closing(_connect(path, write=write)) as database:
+            if create and not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gallery'").fetchone():
+                _create(database)
+            yield database
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise GalleryBusyError(f"{directory}: another process is writing to the gallery, try again later") from error
+        raise GalleryError(f"{path}: {error}; the gallery is as it was before") from error
+    except OSError as error:
+        raise GalleryError(f"{error.filename or directory}: {error.strerror}; the gallery is as it was before") from error
+    except sqlite3.DatabaseError as error:
+        raise CorruptGalleryError(f"{path}: {error}: restore the file from a backup or build the gallery anew") from error
+
+
+def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
+    uri = f"{path.resolve().as_uri()}?mode={'rwc' if write else 'ro'}"
+    database = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT_FOR_A_LOCK)
+    database.text_factory = lambda text: text.decode(errors="backslashreplace")  # a damaged id can still be named
+    try:
+        if write:
+            database.execute("PRAGMA page_size = 16384")  # before the first table: an embedding fills pages well
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute("PRAGMA secure_delete = ON")
+            database.execute("PRAGMA foreign_keys = ON")
+            database.execute("PRAGMA temp_store = MEMORY")  # VACUUM must not leave faces in a temporary folder
+        else:
+            database.execute("SELECT 1 FROM sqlite_schema").fetchall()
+    except sqlite3.OperationalError:
+        database.close()
+        if write or path.with_name(f"{DATABASE}-wal").exists():
+            raise
+        # WAL wants to write beside the file even to read it; where nobody may, nobody changes the file either
+        return sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
+    return database
+
+
+def _create(database: sqlite3.Connection) -> None:
+    with transaction(database):
+        if not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gallery'").fetchone():
+            for statement in SCHEMA.split(";\n"):
+                database.execute(statement)
+            database.execute("INSERT INTO gallery VALUES (1, ?, 0, 0, NULL)", [FORMAT])
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Takes the write lock, commits at the end, and undoes everything on any error."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def snapshot(database: sqlite3.Connection) -> Iterator[None]:
+    """All reads inside see one generation."""
+    database.execute("BEGIN")
+    try:
+        yield
+    finally:
+        database.execute("ROLLBACK")
+
+
+def state(database: sqlite3.Connection) -> State:
+    """Generation, encoder and whether an erasure is pending."""
+    tables = database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'gallery'").fetchone()[0]
+    row = database.execute("SELECT format, generation, erasing, encoder FROM gallery").fetchone() if tables else None
+    if row is None:
+        raise GalleryError("the gallery was never finished: run 'mien gallery build' again")
+    stored_format, generation, erasing, encoder = row
+    if stored_format != FORMAT:
+        raise GalleryError(f"the gallery has format {stored_format}, this version of mien reads format {FORMAT}")
+    identity = None if encoder is None else Encoder.from_dict(json.loads(encoder))
+    images = database.execute("SELECT count(*) FROM image").fetchone()[0]
+    return State(generation, bool(erasing), identity, images)
+
+
+def checksum_of_image(image_id: str, patient_id: str, disorder_ids: Sequence[str], embedding: bytes | memoryview) -> bytes:
+    """SHA-256 over everything that is stored of an image."""
+    digest = hashlib.sha256(json.dumps([image_id, patient_id, sorted(disorder_ids)]).encode())
+    digest.update(embedding)
+    return digest.digest()
+
+
+def checksum_of_disorder(disorder: Disorder) -> bytes:
+    """SHA-256 over everything that is stored of a disorder."""
+    return hashlib.sha256(json.dumps([disorder.disorder_id, disorder.name, disorder.omim]).encode()).digest()
+
+
+def read_disorders(database: sqlite3.Connection) -> Iterator[tuple[Disorder, bool]]:
+    """Every disorder, and whether its row is sound."""
+    for disorder_id, name, omim, checksum in database.execute("SELECT disorder_id, name, omim, checksum FROM disorder"):
+        disorder = Disorder(disorder_id, name, omim)
+        yield disorder, checksum == checksum_of_disorder(disorder)
+
+
+def read_roster(database: sqlite3.Connection) -> Roster:
+    """Who is in the gallery."""
+    disorders = {}
+    for disorder, sound in read_disorders(database):
+        if not sound:
+            raise CorruptGalleryError(f"disorder {shown(disorder.disorder_id)} is damaged: run 'mien gallery verify'")
+        disorders[disorder.disorder_id] = disorder
+    labels = database.execute(
+        "SELECT image_id, patient_id, disorder_id FROM label JOIN image USING (image_key)"
+        " JOIN patient USING (patient_key) JOIN disorder USING (disorder_key)"
+    )
+    return Roster.of_labels((Label(*row) for row in labels), disorders)
+
+
+def read_embeddings(database: sqlite3.Connection, roster: Roster, encoder: Encoder, images: Ints) -> Float32s:
+    """Raw embeddings of some images of the roster, their checksums verified."""
+    embeddings = np.empty((len(images), encoder.representations, encoder.dimensions), dtype="<f4")
+    for row, image in enumerate(images.tolist()):
+        image_id, patient_id = roster.image_ids[image], roster.patient_ids[roster.patient_of_image[image]]
+        stored = database.execute("SELECT embedding, checksum FROM image WHERE image_id = ?", [image_id]).fetchone()
+        disorder_ids = [roster.disorders[disorder].disorder_id for disorder in roster.disorders_of_image[image]]
+        if stored is None or stored[1] != checksum_of_image(image_id, patient_id, disorder_ids, stored[0]):
+            raise CorruptGalleryError(f"image {shown(image_id)} is damaged: run 'mien gallery verify'")
+        embeddings[row] = np.frombuffer(stored[0], dtype="<f4").reshape(embeddings.shape[1:])
+    return embeddings

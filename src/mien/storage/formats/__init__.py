@@ -1,0 +1,44 @@
+"""One reader or writer per foreign format; an encodings file is recognised by its content, not by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from pathlib import Path
+
+from mien.core.cohort import Encodings
+from mien.core.errors import InvalidFileError
+from mien.storage.formats.annotations import Annotations
+
+
+@dataclass(frozen=True)
+class EncodingsFile:
+    """What an encodings file holds."""
+
+    encodings: Encodings
+    annotations: Annotations  # empty but for cohort tables
+    left_out: int  # images in the file that were not wanted
+
+
+def read_encodings(
+    path: Path, *, wanted: Container[str] | None = None, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> EncodingsFile:
+    """Reads GM-Arc CSV, GM-Arc pickle, cohort Parquet or cohort CSV; of it the wanted images, or all."""
+    from mien.storage.formats.cohort_tables import read_cohort_csv, read_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
+    from mien.storage.formats.gm_arc_csv import read_gm_arc_csv  # noqa: PLC0415
+    from mien.storage.formats.gm_arc_pickle import read_gm_arc_pickle  # noqa: PLC0415
+
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
+    if start.startswith(b"PAR1"):
+        return EncodingsFile(*read_cohort_parquet(path, wanted))
+    if start.startswith(b"\x80"):
+        encodings, left_out = read_gm_arc_pickle(path, wanted)
+        return EncodingsFile(encodings, Annotations(), left_out)
+    if start.startswith(b"img_name") and b";" in start.split(b"\n")[0]:
+        encodings, left_out = read_gm_arc_csv(path, wanted, progress)
+        return EncodingsFile(encodings, Annotations(), left_out)
+    return EncodingsFile(*read_cohort_csv(path, wanted))

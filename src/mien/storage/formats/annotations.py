@@ -1,0 +1,43 @@
+"""What tables say about images: who is on them, which disorder that patient has, and what it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mien.core.errors import shown
+from mien.core.roster import Disorder, Label
+
+
+@dataclass
+class Annotations:
+    """Gathered row by row. Both methods return what is wrong with a row, or None."""
+
+    patient_of: dict[str, str] = field(default_factory=dict)  # by image id
+    labels: list[Label] = field(default_factory=list)
+    disorders: dict[str, Disorder] = field(default_factory=dict)  # by id; only those with a name
+
+    def add(self, image_id: str, patient_id: str | None, disorder_id: str | None) -> str | None:
+        """One image of one patient, perhaps with a disorder."""
+        if not image_id or patient_id == "" or disorder_id == "":
+            return "an id is blank: fill it in or take the row out"
+        if patient_id is None:
+            return None
+        known = self.patient_of.setdefault(image_id, patient_id)
+        if known != patient_id:
+            return (
+                f"image {shown(image_id)} belongs to patient {shown(patient_id)} here"
+                f" and to {shown(known)} in an earlier row: an image shows one person"
+            )
+        if disorder_id is not None:
+            self.labels.append(Label(image_id, patient_id, disorder_id))
+        return None
+
+    def name(self, disorder: Disorder) -> str | None:
+        """The name of a disorder."""
+        known = self.disorders.setdefault(disorder.disorder_id, disorder)
+        if known != disorder:
+            return (
+                f"disorder {shown(disorder.disorder_id)} is called {shown(str(disorder.name))} here"
+                f" and {shown(str(known.name))} in an earlier row: keep one"
+            )
+        return None

@@ -1,0 +1,81 @@
+"""GM-Arc encodings as rows (image, model, flip, gray, vector), put together by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mien.core.arrays import Float32s
+from mien.core.cohort import Encodings
+from mien.core.encoder import Encoder
+from mien.core.errors import InvalidFileError, MienError, shown
+
+COLUMNS = ("img_name", "model", "flip", "gray", "class_conf", "representations")
+Key = tuple[str, str, str]  # model, flip, gray
+
+
+def image_id_of(img_name: str) -> str:
+    """The image id that a photo's name begins with.
+
+    >>> image_id_of("1234_rot_aligned.jpg"), image_id_of("1234.jpg")
+    ('1234', '1234')
+    """
+    before, underscore, _ = img_name.partition("_")
+    return before if underscore else img_name.rpartition(".")[0] or img_name
+
+
+class RowCollector:
+    """Takes rows in any order and hands out whole embeddings."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.image_of: dict[str, int] = {}
+        self.key_of: dict[Key, int] = {}
+        self.images: list[int] = []
+        self.keys: list[int] = []
+        self.blocks: list[Float32s] = []
+
+    def add(self, image_ids: Sequence[str], keys: Sequence[Key], vectors: Float32s) -> None:
+        """One block of rows."""
+        if self.blocks and vectors.shape[1] != self.blocks[0].shape[1]:
+            raise InvalidFileError(
+                self.path,
+                [f"image {shown(image_ids[0])} has {vectors.shape[1]} dimensions, others {self.blocks[0].shape[1]}"],
+            )
+        self.images += [self.image_of.setdefault(image_id, len(self.image_of)) for image_id in image_ids]
+        self.keys += [self.key_of.setdefault(key, len(self.key_of)) for key in keys]
+        self.blocks.append(vectors)
+
+    def encodings(self) -> Encodings:
+        """All rows as embeddings, representations in the order (model, flip, gray); releases the blocks."""
+        if not self.images:
+            return Encodings.of([], np.empty((0, 1, 1)))
+        image_ids, keys = list(self.image_of), sorted(self.key_of)
+        place_of_key = np.argsort(np.array([self.key_of[key] for key in keys]))
+        image, place = np.array(self.images), place_of_key[np.array(self.keys)]
+        self._check_each_once(image_ids, keys, np.bincount(image * len(keys) + place, minlength=len(image_ids) * len(keys)))
+        embeddings = np.empty((len(image_ids), len(keys), self.blocks[0].shape[1]), dtype=np.float32)
+        start = 0
+        self.blocks.reverse()
+        while self.blocks:  # freed one by one, so that memory holds the embeddings once
+            block = self.blocks.pop()
+            rows = slice(start, start + len(block))
+            embeddings[image[rows], place[rows]] = block
+            start += len(block)
+        names = tuple(f"{model}/flip{flip}/gray{gray}" for model, flip, gray in keys)
+        try:
+            return Encodings.of(image_ids, embeddings, Encoder(*embeddings.shape[1:], representation_names=names))
+        except MienError as error:
+            raise InvalidFileError(self.path, [str(error)]) from error
+
+    def _check_each_once(self, image_ids: list[str], keys: list[Key], counts: np.ndarray) -> None:
+        problems = []
+        for image, key in np.argwhere(counts.reshape(len(image_ids), len(keys)) != 1).tolist():
+            count = counts[image * len(keys) + key]
+            model, flip, gray = keys[key]
+            found = "missing" if count == 0 else f"there {count} times"
+            problems.append(f"image {shown(image_ids[image])}: representation {model}, flip {flip}, gray {gray} is {found}")
+        if problems:
+            raise InvalidFileError(self.path, problems)

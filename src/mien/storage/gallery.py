@@ -1,0 +1,122 @@
+"""A gallery directory as a reader sees it; its changes live in `changes`, its checks in `verification`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from mien.core.cohort import Cohort
+from mien.core.encoder import Encoder
+from mien.core.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusyError, GalleryError
+from mien.core.index import GalleryIndex, build_index
+from mien.core.roster import Roster
+from mien.storage.changes import Change, import_cohort, remove_patients, restore_index
+from mien.storage.database import connection, read_embeddings, read_roster, snapshot, state
+from mien.storage.index_files import read_index
+
+OPENING_TRIES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """A gallery as it was when it was opened: later changes do not reach it.
+
+    >>> import tempfile, numpy as np
+    >>> from mien import Cohort, Gallery, Query, rank
+    >>> cohort = Cohort.of(np.eye(3), image_ids=["1", "2", "3"], patient_ids=["p", "q", "r"],
+    ...                    disorder_ids=["Noonan", "Kabuki", "Kabuki"])
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     change = Gallery.build(directory, cohort)
+    ...     gallery = Gallery.open(directory)
+    >>> change.images_added
+    3
+    >>> rank(gallery, Query.of(np.array([[0.0, 1.0, 0.9]])))[0].disorders[0].disorder_id
+    'Kabuki'
+    """
+
+    directory: Path
+    generation: int
+    encoder: Encoder | None
+    unit_rows: GalleryIndex | None  # None: no images
+
+    @property
+    def index(self) -> GalleryIndex:
+        """The unit rows; an empty gallery has none to rank against."""
+        if self.unit_rows is None:
+            raise EmptyGalleryError(f"{self.directory}: the gallery holds no images: add some before ranking")
+        return self.unit_rows
+
+    @property
+    def roster(self) -> Roster:
+        """Who is in the gallery."""
+        return Roster.of_labels([]) if self.unit_rows is None else self.unit_rows.roster
+
+    @classmethod
+    def open(cls, directory: str | Path) -> Self:
+        """Opens the newest generation; makes its index where that is missing."""
+        directory = Path(directory)
+        for _ in range(OPENING_TRIES):
+            with connection(directory) as database:
+                now = state(database)
+            try:
+                index = read_index(directory, now.generation) if now.images else None
+            except FileNotFoundError:
+                try:
+                    restore_index(directory)
+                except (GalleryBusyError, CorruptGalleryError):
+                    raise
+                except GalleryError:  # not ours to write: do without the files
+                    return cls._in_memory(directory)
+                continue  # the index is there now, or a writer has gone on to the next generation
+            return cls(directory, now.generation, now.encoder, index)
+        raise GalleryBusyError(f"{directory}: the gallery changes faster than it can be opened, try again later")
+
+    @classmethod
+    def _in_memory(cls, directory: Path) -> Self:
+        with connection(directory) as database, snapshot(database):
+            now = state(database)
+            assert now.encoder is not None
+            encoder, roster = now.encoder, read_roster(database)
+            index = build_index(roster, encoder, lambda images: read_embeddings(database, roster, encoder, images))
+        return cls(directory, now.generation, encoder, index)
+
+    @staticmethod
+    def build(directory: str | Path, cohort: Cohort) -> Change:
+        """Makes a gallery of exactly this cohort, all of it or nothing; again, it changes nothing."""
+        return import_cohort(Path(directory), cohort, exactly=True)
+
+    @staticmethod
+    def add(directory: str | Path, cohort: Cohort) -> Change:
+        """Adds a cohort's images, all or none; those that are there already must be the same."""
+        return import_cohort(Path(directory), cohort, exactly=False)
+
+    @staticmethod
+    def remove_patients(directory: str | Path, patient_ids: Iterable[str]) -> int:
+        """Erases patients from every file of the gallery; returns the new generation."""
+        return remove_patients(Path(directory), patient_ids)
+
+    @staticmethod
+    def export(directory: str | Path, path: str | Path) -> int:
+        """Writes the newest generation as a cohort table in Parquet; returns the number of rows."""
+        from mien.storage.formats.cohort_tables import write_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
+
+        with connection(Path(directory)) as database, snapshot(database):
+            encoder, roster = state(database).encoder, read_roster(database)
+            if encoder is None or not roster.image_ids:
+                raise EmptyGalleryError(f"{directory}: the gallery holds no images: nothing to export")
+            write_cohort_parquet(
+                Path(path), roster, encoder, lambda images: read_embeddings(database, roster, encoder, images)
+            )
+        return len(roster.image_of_label)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Generation, sizes and encoder, as every answer carries them."""
+        return {
+            "generation": self.generation,
+            "images": len(self.roster.image_ids),
+            "patients": len(self.roster.patient_ids),
+            "disorders": len(self.roster.disorders),
+            "encoder": None if self.encoder is None else self.encoder.as_dict(),
+        }

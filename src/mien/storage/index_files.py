@@ -1,0 +1,142 @@
+"""`index-<generation>.*`: the derived index, mapped into memory. It can be deleted at any time and is made again.
+
+The matrices come first and `index-<generation>.json` last, each written under a temporary name, synced and renamed:
+where the JSON file is, the index is whole. Index files are only written and deleted under the database's write lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mien.core.arrays import Floats, Ints
+from mien.core.encoder import Encoder
+from mien.core.errors import CorruptGalleryError, shown
+from mien.core.index import GalleryIndex, build_index
+from mien.core.roster import Disorder, Roster
+
+MATRICES = ("image_rows", "image_lengths", "image_centroid_rows", "patient_centroid_rows")
+ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
+TEMPORARY = ".new"
+
+
+def write_index(
+    directory: Path, generation: int, roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]
+) -> None:
+    """Builds the index straight into mapped files, so that memory stays at the size of one disorder."""
+
+    def allocate(field: str, shape: tuple[int, ...], dtype: type[np.generic]) -> Floats:
+        path = _path(directory, generation, f"{field}.npy{TEMPORARY}")
+        matrix: Floats = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        with path.open("r+b") as file:
+            # a full disk is an error here; later, in the middle of the map, it would be a bus error
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        return matrix
+
+    _path(directory, generation, "json").unlink(missing_ok=True)
+    index = build_index(roster, encoder, read, allocate=allocate)
+    checksums = {}
+    for field in MATRICES:
+        matrix = getattr(index, field)
+        checksums[field] = [zlib.crc32(row) for row in matrix]
+        matrix.flush()
+        _publish(_path(directory, generation, f"{field}.npy{TEMPORARY}"))
+    description = {
+        "generation": generation,
+        "encoder": encoder.as_dict(),
+        "image_ids": roster.image_ids,
+        "patient_ids": roster.patient_ids,
+        "disorders": [astuple(disorder) for disorder in roster.disorders],
+        **{name: getattr(roster, name).tolist() for name in ROSTER_ARRAYS},
+    }
+    _write_json(_path(directory, generation, "checksums"), checksums)
+    _write_json(_path(directory, generation, "json"), description)
+
+
+def is_written(directory: Path, generation: int) -> bool:
+    """Whether there is an index of this generation."""
+    return _path(directory, generation, "json").exists()
+
+
+def read_index(directory: Path, generation: int) -> GalleryIndex:
+    """Maps an index into memory; `FileNotFoundError` where there is none of this generation."""
+    path = _path(directory, generation, "json")
+    try:
+        described = json.loads(path.read_bytes())
+        roster = Roster(
+            image_ids=tuple(described["image_ids"]),
+            patient_ids=tuple(described["patient_ids"]),
+            disorders=tuple(Disorder(*fields) for fields in described["disorders"]),
+            **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
+        )
+        matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
+        index = GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptGalleryError(f"{path}: {error}: delete the files index-{generation}.*, mien makes them again") from error
+    return index
+
+
+def _map(path: Path) -> Floats:
+    # a plain array on top of the map: indexing a np.memmap costs microseconds more each time
+    matrix: Floats = np.asarray(np.load(path, mmap_mode="r"))
+    return matrix
+
+
+def damaged_rows(directory: Path, generation: int) -> Iterator[str]:
+    """A line for every row of the index that does not match its checksum."""
+    index = read_index(directory, generation)
+    checksums = json.loads(_path(directory, generation, "checksums").read_bytes())
+    for field in MATRICES:
+        path = _path(directory, generation, f"{field}.npy")
+        matrix = getattr(index, field)
+        if len(matrix) != len(checksums[field]):
+            yield f"{path.name}: {len(matrix)} rows instead of {len(checksums[field])}"
+        for number, (row, checksum) in enumerate(zip(matrix, checksums[field], strict=False)):
+            if zlib.crc32(row) != checksum:
+                whose = (
+                    f"disorder {shown(index.roster.disorders[number].disorder_id)}"
+                    if "centroid" in field
+                    else f"image {shown(index.roster.image_ids[number])}"
+                )
+                yield f"{path.name}: row {number} ({whose}) is damaged"
+
+
+def sweep(directory: Path, *, keep: int | None) -> None:
+    """Deletes all index files but those of one generation, and what killed processes left behind."""
+    for path in directory.glob("index-*"):
+        of_kept = keep is not None and path.name.startswith(f"index-{keep}.")
+        if not of_kept or path.name.endswith(TEMPORARY):
+            path.unlink(missing_ok=True)
+    _sync_directory(directory)
+
+
+def _path(directory: Path, generation: int, suffix: str) -> Path:
+    return directory / f"index-{generation}.{suffix}"
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    temporary = path.with_name(path.name + TEMPORARY)
+    temporary.write_text(json.dumps(content))
+    _publish(temporary)
+
+
+def _publish(temporary: Path) -> None:
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    temporary.rename(temporary.with_name(temporary.name.removesuffix(TEMPORARY)))
+    _sync_directory(temporary.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

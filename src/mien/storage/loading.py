@@ -1,0 +1,86 @@
+"""Encodings and metadata joined by image id, into a cohort or into queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mien.core.cohort import Cohort, Encodings, Query
+from mien.core.encoder import Encoder
+from mien.core.errors import InvalidFileError, shown
+from mien.storage.formats import read_encodings
+from mien.storage.formats.annotations import Annotations
+from mien.storage.formats.gmdb_tables import read_metadata
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where images come from: one encodings file, and the tables that say who is on them."""
+
+    encodings: Path
+    metadata: Sequence[Path] = ()
+    encoder_name: str | None = None  # for files that do not say which encoder made them
+    allow_missing: bool = False
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What the join did not take."""
+
+    encodings_without_metadata: int
+    images_without_encoding: tuple[str, ...]
+
+
+def load_cohort(source: Source, progress: Progress) -> tuple[Cohort, LeftOut]:
+    """Labelled images for a gallery; the labels choose."""
+    encodings, annotations, left_out = _load(source, progress, labelled=True)
+    if not annotations.labels:
+        raise InvalidFileError(
+            source.encodings, ["no image has both a patient and a disorder: give a table with --metadata"]
+        )
+    present = set(encodings.image_ids)
+    labels = [label for label in annotations.labels if label.image_id in present]
+    return Cohort.join(encodings, labels, annotations.disorders), left_out
+
+
+def load_queries(source: Source, progress: Progress) -> tuple[list[Query], LeftOut]:
+    """One query per patient, in the order of the table; where nobody says who is on the images, all are one patient."""
+    encodings, annotations, left_out = _load(source, progress, labelled=False)
+    if not encodings.image_ids:
+        raise InvalidFileError(source.encodings, ["no images to rank"])
+    if not annotations.patient_of:
+        return [Query(encodings)], left_out
+    row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
+    rows_of_patient: dict[str, list[int]] = {}
+    for image_id, patient_id in annotations.patient_of.items():
+        if image_id in row_of:
+            rows_of_patient.setdefault(patient_id, []).append(row_of[image_id])
+    return [Query(encodings.only(rows), patient_id) for patient_id, rows in rows_of_patient.items()], left_out
+
+
+def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodings, Annotations, LeftOut]:
+    if not source.metadata:
+        file = read_encodings(source.encodings, progress=progress)
+        return _named(file.encodings, source.encoder_name), file.annotations, LeftOut(0, ())
+    annotations = read_metadata(source.metadata, labelled=labelled)
+    file = read_encodings(source.encodings, wanted=annotations.patient_of, progress=progress)
+    present = set(file.encodings.image_ids)
+    missing = tuple(image_id for image_id in annotations.patient_of if image_id not in present)
+    if missing and not source.allow_missing:
+        problems = [f"no encoding of image {shown(image_id)}" for image_id in missing]
+        advice = "encode these images, or go on without them with --allow-missing"
+        raise InvalidFileError(source.encodings, problems, advice=advice)
+    annotations.disorders = {**file.annotations.disorders, **annotations.disorders}
+    return _named(file.encodings, source.encoder_name), annotations, LeftOut(file.left_out, missing)
+
+
+def _named(encodings: Encodings, name: str | None) -> Encodings:
+    """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
+    if name is None:
+        return encodings
+    stated = Encoder(*encodings.embeddings.shape[1:], name=name)
+    stated.require_same(encodings.encoder, here="the command line's --encoder", there="the encodings file")
+    return replace(encodings, encoder=encodings.encoder.completed_by(stated))

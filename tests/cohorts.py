@@ -1,0 +1,58 @@
+"""Random cohorts with everything that is easy to get wrong in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mien import Cohort, Disorder, Encodings, Label
+
+
+def random_cohort(
+    rng,
+    *,
+    representations=3,
+    dimensions=8,
+    disorders=6,
+    most_patients=4,
+    most_images=4,
+    two_disorder_patients=2,
+    prefix="",
+):
+    """Uneven patients, single images, patients with two disorders, embeddings of very different lengths."""
+    labels = []
+    image_ids = []
+    for disorder in range(disorders):
+        for patient in range(rng.integers(1, most_patients + 1)):
+            patient_id = f"{prefix}p{disorder}-{patient}"
+            for _ in range(rng.integers(1, most_images + 1)):
+                image_ids.append(f"{prefix}i{len(image_ids)}")
+                labels.append(Label(image_ids[-1], patient_id, f"d{disorder}"))
+    patient_ids = sorted({label.patient_id for label in labels})
+    for patient_id in rng.choice(patient_ids, size=min(two_disorder_patients, len(patient_ids)), replace=False):
+        second = f"d{rng.integers(disorders)}"
+        labels += [Label(label.image_id, patient_id, second) for label in labels if label.patient_id == patient_id]
+    shape = (len(image_ids), representations, dimensions)
+    lengths = 10.0 ** rng.uniform(-3, 3, size=(len(image_ids), 1, 1))
+    embeddings = (rng.standard_normal(shape) * lengths).astype(np.float32)
+    order = rng.permutation(len(labels))
+    names = {f"d{d}": Disorder(f"d{d}", f"Disorder {d}", f"OMIM:{100000 + d}") for d in range(disorders)}
+    return Cohort.join(Encodings.of(image_ids, embeddings), [labels[i] for i in order], names)
+
+
+def random_query_arrays(rng, cohort, images):
+    """Raw embeddings of one query, near to some images of the cohort so that distances differ."""
+    chosen = cohort.embeddings[rng.integers(len(cohort.embeddings), size=images)]
+    lengths = 10.0 ** rng.uniform(-3, 3, size=(images, 1, 1))
+    noise = rng.standard_normal(chosen.shape) * np.linalg.norm(chosen, axis=2, keepdims=True) / np.sqrt(chosen.shape[2])
+    return ((chosen + noise) * lengths).astype(np.float32)
+
+
+def as_plain_gallery(cohort, without=()):
+    """{disorder_id: [(patient_id, embedding as lists), ...]} for the oracle."""
+    row_of = {image_id: row for row, image_id in enumerate(cohort.roster.image_ids)}
+    gallery = {}
+    for image_id, patient_id, disorder_id in cohort.roster.labels():
+        if patient_id not in without:
+            embedding = cohort.embeddings[row_of[image_id]].astype(float).tolist()
+            gallery.setdefault(disorder_id, []).append((patient_id, embedding))
+    return gallery
