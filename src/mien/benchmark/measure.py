@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,19 +28,20 @@ class Line(NamedTuple):
         return self.seconds / self.reference_seconds
 
 
-def best_of(runs: int, action: Callable[[], object]) -> float:
-    """Seconds of the fastest run: on a shared machine the others measure the neighbours."""
-    seconds = []
+def best_of(runs: int, *actions: Callable[[], object]) -> list[float]:
+    """Seconds of the fastest run of each action, taken in turns: on a shared machine the others measure neighbours."""
+    fastest = [float("inf")] * len(actions)
     for _ in range(runs):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+        for place, action in enumerate(actions):
+            start = time.perf_counter()
+            action()
+            fastest[place] = min(fastest[place], time.perf_counter() - start)
+    return fastest
 
 
-def seconds_to_read(runs: int, *matrices: Floats) -> float:
-    """The time that all cores need to read some matrices once from memory."""
-    with ThreadPoolExecutor() as pool:
-        threads = pool._max_workers  # noqa: SLF001
-        parts = [part for matrix in matrices for part in np.array_split(matrix, threads)]
-        return best_of(runs, lambda: list(pool.map(np.max, parts)))
+def reader(*matrices: Floats) -> Callable[[], object]:
+    """An action that reads some matrices once from memory with all cores."""
+    threads = os.cpu_count() or 1
+    pool = ThreadPoolExecutor(threads)
+    parts = [part for matrix in matrices for part in np.array_split(matrix, threads)]
+    return lambda: list(pool.map(np.max, parts))

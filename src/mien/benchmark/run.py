@@ -20,5 +20,5 @@ def benchmarks(size: float) -> Iterator[Line]:
     if missing := [name for name in ("pandas", "sklearn") if find_spec(name) is None]:
         raise MienError(f"the usual way needs {' and '.join(missing)}: pip install 'mien[bench]'")
     rng = np.random.default_rng(1)
-    yield from ranking_benchmarks(rng, size)
     yield from importing_benchmarks(rng, size / 10)
+    yield from ranking_benchmarks(rng, size)

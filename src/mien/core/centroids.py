@@ -6,12 +6,18 @@ import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Ints
 
+FIRST = np.zeros(1, dtype=np.intp)  # one group, from the first row on
+
 
 def group_means(values: Floats, first_of_group: Ints) -> Float64s:
-    """Mean of each run of rows, in float64 and in the order of the rows: the same rows give the same bits."""
-    sums = np.add.reduceat(values.astype(np.float64, copy=False), first_of_group, axis=0)
+    """Mean of each run of rows, added in float64 one row after the other: the same rows give the same bits."""
     counts = np.diff(first_of_group, append=len(values))
-    means: Float64s = sums / counts.reshape(-1, *[1] * (sums.ndim - 1))
+    means = values[first_of_group].astype(np.float64)
+    for group in np.flatnonzero(counts > 1).tolist():
+        first, count = first_of_group[group], counts[group]
+        for row in range(first + 1, first + count):
+            means[group] += values[row]
+        means[group] /= count
     return means
 
 

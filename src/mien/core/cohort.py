@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from mien.core.arrays import Float32s, Floats, Ints
-from mien.core.embeddings import checked_embeddings
+from mien.core.embeddings import as_embeddings, check_embeddings
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidCohortError, shown
 from mien.core.index import GalleryIndex, build_index
@@ -32,12 +32,11 @@ class Encodings:
         >>> Encodings.of(["1", "2"], np.eye(2)).encoder.dimensions
         2
         """
-        checked = checked_embeddings(image_ids, embeddings)
-        shape = Encoder(representations=checked.shape[1], dimensions=checked.shape[2])
-        return cls(tuple(image_ids), checked, shape if encoder is None else encoder)
+        shaped = as_embeddings(embeddings)
+        return cls(tuple(image_ids), shaped, encoder or Encoder(*shaped.shape[1:]))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "embeddings", checked_embeddings(self.image_ids, self.embeddings))
+        check_embeddings(self.image_ids, self.embeddings)
         Encoder(*self.embeddings.shape[1:]).require_same(self.encoder, here="the array", there="its description")
         if len(set(self.image_ids)) < len(self.image_ids):
             twice = next(image_id for image_id, count in Counter(self.image_ids).items() if count > 1)

@@ -9,39 +9,39 @@ import numpy as np
 from mien.core.arrays import Bools, Float32s, Float64s, Floats
 from mien.core.errors import InvalidCohortError, shown
 
-IMAGES_PER_BLOCK = 256  # 12 x 512 float64 values each: 12 MB
 
+def as_embeddings(values: Floats) -> Float32s:
+    """Any array of floats as float32 (images, representations, dimensions); two dimensions are one representation.
 
-def checked_embeddings(image_ids: Sequence[str], embeddings: Floats) -> Float32s:
-    """The embeddings as float32 (images, representations, dimensions); refuses what has no direction.
-
-    A two-dimensional array is taken as one representation.
-
-    >>> checked_embeddings(["1"], np.ones((1, 4))).shape
-    (1, 1, 4)
+    >>> as_embeddings(np.ones((5, 320))).shape
+    (5, 1, 320)
     """
-    embeddings = np.asarray(embeddings)
-    if embeddings.ndim == 2:
-        embeddings = embeddings[:, np.newaxis, :]
+    values = np.asarray(values)
+    with np.errstate(over="ignore"):  # an infinite value is refused by name
+        return np.ascontiguousarray(values[:, np.newaxis, :] if values.ndim == 2 else values, dtype=np.float32)
+
+
+def check_embeddings(image_ids: Sequence[str], embeddings: Float32s) -> None:
+    """Refuses embeddings without a direction, naming the image."""
     if embeddings.ndim != 3 or len(embeddings) != len(image_ids) or 0 in embeddings.shape[1:]:
         raise InvalidCohortError(
             f"embeddings of shape {embeddings.shape} for {len(image_ids)} images: "
             "expected (images, representations, dimensions)"
         )
-    with np.errstate(over="ignore"):
-        embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
-    for start in range(0, len(embeddings), IMAGES_PER_BLOCK):
-        lengths = embedding_lengths(embeddings[start : start + IMAGES_PER_BLOCK])
-        _refuse(~np.isfinite(lengths), image_ids[start:], "a value that is not a finite number in the embedding")
-        _refuse(lengths == 0, image_ids[start:], "an embedding of length zero")
-    return embeddings
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.vecdot(embeddings, embeddings)
+    for image in np.flatnonzero(~(np.isfinite(squares) & (squares > 0)).all(axis=1)).tolist():
+        # float32 squares overflow and vanish early: a second look decides
+        lengths = embedding_lengths(embeddings[image : image + 1])
+        _refuse(~np.isfinite(lengths), image_ids[image], "a value that is not a finite number in the embedding")
+        _refuse(lengths == 0, image_ids[image], "an embedding of length zero")
 
 
-def _refuse(bad: Bools, image_ids: Sequence[str], what: str) -> None:
+def _refuse(bad: Bools, image_id: str, what: str) -> None:
     if bad.any():
-        image, representation = (int(i) for i in np.argwhere(bad)[0])
+        representation = int(np.flatnonzero(bad)[0]) + 1
         raise InvalidCohortError(
-            f"{what} of image {shown(image_ids[image])}, representation {representation + 1}: re-encode it or drop it"
+            f"{what} of image {shown(image_id)}, representation {representation}: re-encode it or drop it"
         )
 
 
@@ -52,12 +52,12 @@ def embedding_lengths(embeddings: Floats) -> Float64s:
     return lengths
 
 
-def unit_rows(embeddings: Floats, whose: Sequence[str] = ()) -> Float64s:
+def unit_rows(embeddings: Floats, whose: str = "an image") -> Float64s:
     """One row of length one per raw embedding: the unit vectors of its representations, side by side, over sqrt(R).
 
     The product of two unit rows is the mean of the representations' cosines, so that
     `1 - product` is the paper's distance (eq:avg-distance). A mean of embeddings that cancel out has no direction
-    and is refused; `whose` names the rows for that message.
+    and is refused; `whose` embeddings they are is said then.
 
     >>> rows = unit_rows(np.array([[[3.0, 4.0], [0.0, 2.0]]]))
     >>> rows.round(3)
@@ -67,10 +67,7 @@ def unit_rows(embeddings: Floats, whose: Sequence[str] = ()) -> Float64s:
     wide = embeddings.astype(np.float64)
     lengths = embedding_lengths(wide)
     if not lengths.all():
-        row = int(np.flatnonzero((lengths == 0).any(axis=1))[0])
-        raise InvalidCohortError(
-            f"the embeddings of {whose[row] if whose else f'row {row}'} cancel out to length zero: re-encode its images"
-        )
+        raise InvalidCohortError(f"the embeddings of {whose} cancel out to length zero: re-encode the images")
     wide /= (lengths * np.sqrt(representations))[:, :, np.newaxis]
     return wide.reshape(count, -1)
 
@@ -86,5 +83,4 @@ def mean_cosine_distance(rows: Floats, others: Floats) -> Floats:
     array([[0.5]])
     """
     distances = rows @ others.T
-    np.subtract(1, distances, out=distances)
-    return np.maximum(distances, 0, out=distances)  # rounding must not make a photo closer than itself
+    return np.subtract(1, distances, out=distances)

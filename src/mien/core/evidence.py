@@ -1,23 +1,29 @@
-"""The exact look at the disorders that a fast look left at the top."""
+"""The second look: at the disorders that the first one, over the whole gallery, left at the top.
+
+Queries have shortlists of different lengths, and disorders different numbers of images. All of them stand one after
+the other in flat arrays: an *entry* is one disorder for one probe, a *label* is one gallery image of an entry.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float64s, Floats, Ints
+from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
 from mien.core.errors import EmptyGalleryError
 from mien.core.fusion import fuse_distances
-from mien.core.index import FIRST, GalleryIndex
+from mien.core.index import GalleryIndex
 from mien.core.method import Method
+from mien.core.roster import Roster
 from mien.core.scores import Parts
 from mien.core.scores.nearest import nearest_distance
 
 
-@dataclass(frozen=True)
-class RankedDisorder:
+class RankedDisorder(NamedTuple):
     """One line of a ranking and its evidence.
 
     Where several photos of the query are compared one by one (fusion `distance`), the two parts are means over
@@ -37,123 +43,150 @@ class RankedDisorder:
     gallery_patients: int
 
 
+class Probes(NamedTuple):
+    """What the queries of a batch compare with the gallery: unit rows, one or several per query."""
+
+    rows: Float32s  # (probes, width)
+    query_of_probe: Ints  # sorted
+    excluded: Bools | None  # (queries, patients of the gallery): who is not to be compared with
+
+
 def float32_error(width: int) -> float:
-    """The most by which two distances of the fast look can be off together: rounding of `width` float32 products."""
+    """The most by which two distances of the first look can be off together: rounding of `width` float32 products."""
     return 2 * (width + 8) * 2.0**-24
 
 
-def exact_distances(row: Float64s, others: Floats) -> Float64s:
-    """Distances in float64, one pair at a time, so that each depends on its two rows alone."""
-    return np.maximum(1 - np.vecdot(others.astype(np.float64), row), 0)
+def pair_distances(row: Float32s, others: Floats) -> Float64s:
+    """Distances one pair at a time, so that each depends on its two rows alone: equal rows give equal distances."""
+    products = np.vecdot(others, row).astype(np.float64)
+    return np.maximum(1 - products, 0)  # rounding must not make a photo closer than itself
 
 
 @dataclass(frozen=True, eq=False)
-class Shortlist:
-    """The disorders that can be among the first ones, in the order of ids, with the gallery images behind each."""
+class Shortlists:
+    """The disorders that can be among the first ones of each query, once per probe, in the order (probe, disorder)."""
 
-    disorders: Ints
-    labels: Ints  # of the first disorder, then of the second, ...: without the query's own patient
-    first_image: Ints  # (disorders,): where each disorder's labels start
+    probe_of_entry: Ints
+    disorder_of_entry: Ints
+    first_label: Ints  # (entries,): where each entry's labels start
+    label_count: Ints  # (entries,)
+    image_of_label: Ints  # without images of excluded patients
+    place_of_label: Ints  # where in the first look's distances
 
     @classmethod
-    def of(
-        cls, index: GalleryIndex, fast_distances: Floats, excluded_image: Bools | None, top: int | None
-    ) -> Shortlist:
-        """Takes every disorder within rounding of the first `top`, and each that loses an image, whatever it looked."""
+    def of(cls, index: GalleryIndex, first_look: Floats, probes: Probes, top: int | None) -> Shortlists:
+        """Takes each disorder within rounding of a query's first `top`, and any that loses images by exclusion.
+
+        `first_look` is (queries, disorders).
+        """
         roster = index.roster
-        near = np.ones(len(fast_distances), dtype=bool)
-        if excluded_image is not None:
-            lost = np.logical_or.reduceat(excluded_image[roster.image_of_label], roster.first_label)
-            fast_distances = np.where(lost, np.inf, fast_distances)
-        if top is not None and top < len(fast_distances):
-            error = float32_error(index.image_rows.shape[1])
-            near = fast_distances <= np.partition(fast_distances, top - 1)[top - 1] + error
-        disorders = np.flatnonzero(near if excluded_image is None else near | lost)
-        first, count = roster.first_label[disorders], roster.images_of_disorder[disorders]
-        place = np.repeat(np.arange(len(disorders)), count)  # of each label among the disorders
-        labels = np.arange(len(place)) + (first - np.cumsum(count) + count)[place]
-        if excluded_image is not None:
-            kept = ~excluded_image[roster.image_of_label[labels]]
-            labels, place = labels[kept], place[kept]
-            left = np.unique(place)
-            disorders, place = disorders[left], np.searchsorted(left, place)
-            if not len(disorders):
+        near = np.ones(first_look.shape, dtype=bool)
+        if probes.excluded is not None:
+            lost = np.logical_or.reduceat(probes.excluded[:, roster.patient_of_label], roster.first_label, axis=1)
+            first_look = np.where(lost, np.inf, first_look)
+        if top is not None and top < len(roster.disorders):
+            kth = np.partition(first_look, top - 1, axis=1)[:, top - 1 : top]
+            near = first_look <= kth + float32_error(index.image_rows.shape[1])
+            near = near if probes.excluded is None else near | lost
+        probe, disorder = np.nonzero(near[probes.query_of_probe])
+        count = roster.images_of_disorder[disorder]
+        first = count.cumsum() - count
+        place = np.arange(count.sum()) + (roster.first_label[disorder] - first).repeat(count)
+        if probes.excluded is not None:
+            query_of_label = probes.query_of_probe[probe].repeat(count)
+            kept = ~probes.excluded[query_of_label, roster.patient_of_label[place]]
+            count = np.add.reduceat(kept.astype(np.intp), first)
+            place, probe, disorder, count = place[kept], probe[count > 0], disorder[count > 0], count[count > 0]
+            first = count.cumsum() - count
+            if len(np.unique(probe)) < len(probes.rows):
                 raise EmptyGalleryError("every gallery image belongs to the query's own patient: nothing to rank")
-        return cls(disorders, labels, np.searchsorted(place, np.arange(len(disorders))))
+        return cls(probe, disorder, first, count, roster.image_of_label[place], place)
 
-    @property
-    def images_of_disorder(self) -> Ints:
-        """How many gallery images stand behind each disorder of the list."""
-        return np.diff(self.first_image, append=len(self.labels))
+    def compare(self, index: GalleryIndex, first_look: Floats, probes: Probes, method: Method) -> Parts:
+        """Distances of the entries, pair by pair wherever an image can be among the nearest that decide.
 
-    def compare_exactly(
-        self,
-        index: GalleryIndex,
-        rows: Float64s,  # (probes, width): the unit rows of one query
-        fast_image_distances: Floats,  # (probes, labels of the gallery)
-        method: Method,
-        excluded_image: Bools | None,
-    ) -> Parts:
-        """Distances of a query to the list: exact wherever an image can be among the nearest that decide."""
-        scoring, counts = method.scoring, self.images_of_disorder
-        image_distances = fast_image_distances[:, self.labels].astype(np.float64)
-        neighbours = np.maximum(scoring.neighbours(counts, method.weights), 1)  # the nearest is shown in any case
-        bound = _kth_smallest(image_distances, self.first_image, neighbours) + float32_error(rows.shape[1])
-        decides = image_distances <= np.repeat(bound, counts, axis=1)
-        images = index.roster.image_of_label[self.labels]
-        centroid_rows = index.centroid_rows(scoring.centroid)[self.disorders]
-        if excluded_image is not None:
-            for place in np.flatnonzero(counts < index.roster.images_of_disorder[self.disorders]):
-                centroid_rows[place] = index.centroid_row_without(
-                    int(self.disorders[place]), excluded_image, scoring.centroid
-                )
-        centroid_distances = np.empty((len(rows), len(self.disorders)))
-        for probe, row in enumerate(rows):
-            deciding = decides[probe]
-            image_distances[probe, deciding] = exact_distances(row, index.image_rows[images[deciding]])
-            centroid_distances[probe] = exact_distances(row, centroid_rows)
-        return Parts(image_distances, self.first_image, centroid_distances)
+        `first_look` is (probes, labels of the gallery). The result has one row.
+        """
+        scoring = method.scoring
+        image_distances = first_look[self.probe_of_entry.repeat(self.label_count), self.place_of_label].astype(np.float64)
+        neighbours = np.maximum(scoring.neighbours(self.label_count, method.weights), 1)  # one is shown in any case
+        bound = _kth_smallest(image_distances, self.first_label, neighbours) + float32_error(probes.rows.shape[1])
+        decides = np.flatnonzero(image_distances <= bound.repeat(self.label_count))
+        images = self.image_of_label[decides]
+        centroid_rows = index.centroid_rows(scoring.centroid)
+        centroid_distances = np.empty(len(self.disorder_of_entry))
+        first_entry = np.searchsorted(self.probe_of_entry, np.arange(len(probes.rows) + 1))
+        first_image = np.searchsorted(decides, np.append(self.first_label, len(self.image_of_label))[first_entry])
+        for probe, row in enumerate(probes.rows):
+            entries = slice(first_entry[probe], first_entry[probe + 1])
+            chosen = slice(first_image[probe], first_image[probe + 1])
+            centroid_distances[entries] = pair_distances(row, centroid_rows[self.disorder_of_entry[entries]])
+            image_distances[decides[chosen]] = pair_distances(row, index.image_rows[images[chosen]])
+        for entry in np.flatnonzero(self.label_count < index.roster.images_of_disorder[self.disorder_of_entry]):
+            labels = slice(self.first_label[entry], self.first_label[entry] + self.label_count[entry])
+            row = index.centroid_row_of(self.image_of_label[labels], scoring.centroid).astype(np.float32)
+            probe_row = probes.rows[self.probe_of_entry[entry]]
+            centroid_distances[entry] = pair_distances(probe_row, row[np.newaxis])[0]
+        return Parts(image_distances[np.newaxis], self.first_label, centroid_distances[np.newaxis])
+
+
+    def evidence(self, roster: Roster, image_distances: Float64s, nearest: Float64s) -> tuple[Ints, Ints]:
+        """Of each entry: its nearest image, ties going to the first by (patient id, image id), and its patients."""
+        closest = np.flatnonzero(image_distances == nearest.repeat(self.label_count))
+        images = self.image_of_label[closest[np.searchsorted(closest, self.first_label)]]
+        patients = roster.patient_of_image[self.image_of_label]
+        is_next_patient = np.diff(patients, prepend=-1) != 0  # an entry's labels are sorted by patient
+        is_next_patient[self.first_label] = True
+        return images, np.add.reduceat(is_next_patient.astype(np.intp), self.first_label)
 
 
 def _kth_smallest(image_distances: Float64s, first_image: Ints, k: Ints) -> Float64s:
-    """The k-th smallest distance of each disorder's images, (probes, disorders)."""
+    """The k-th smallest distance of each entry's images."""
     if (k == 1).all():
         return nearest_distance(image_distances, first_image)
-    ends = np.append(first_image[1:], image_distances.shape[1])
-    return np.stack(
-        [
-            np.partition(image_distances[:, start:end], kth - 1, axis=1)[:, kth - 1]
-            for start, end, kth in zip(first_image, ends, k, strict=True)
-        ],
-        axis=1,
-    )
+    ends = np.append(first_image[1:], len(image_distances))
+    spans = zip(first_image.tolist(), ends.tolist(), (k - 1).tolist(), strict=True)
+    return np.array([np.partition(image_distances[start:end], kth)[kth] for start, end, kth in spans])
 
 
 def ranked_disorders(
-    index: GalleryIndex, shortlist: Shortlist, exact: Parts, method: Method, top: int | None
-) -> Iterator[RankedDisorder]:
-    """Orders the shortlist by (distance, disorder id) and attaches the evidence."""
-    roster = index.roster
-    distance = fuse_distances(method.scoring.distance(exact, method.weights), FIRST)[0]
-    nearest = fuse_distances(nearest_distance(exact.image_distances, exact.first_image), FIRST)[0]
-    centroid = fuse_distances(exact.centroid_distances, FIRST)[0]
-    closest = exact.image_distances.min(axis=0)  # to any photo of the query
-    images = roster.image_of_label[shortlist.labels]
-    counts = shortlist.images_of_disorder
-    for place_in_list, place in enumerate(np.argsort(distance, kind="stable")[:top].tolist()):
-        span = slice(exact.first_image[place], exact.first_image[place] + counts[place])
-        nearest_image = int(images[span][closest[span].argmin()])  # ties: the first by (patient id, image id)
-        disorder = roster.disorders[shortlist.disorders[place]]
-        yield RankedDisorder(
-            rank=place_in_list + 1,
-            disorder_id=disorder.disorder_id,
-            disorder_name=disorder.name,
-            omim=disorder.omim,
-            distance=float(distance[place]),
-            nearest_distance=float(nearest[place]),
-            centroid_distance=float(centroid[place]),
-            nearest_image_id=roster.image_ids[nearest_image],
-            nearest_patient_id=roster.patient_ids[roster.patient_of_image[nearest_image]],
-            gallery_images=int(counts[place]),
-            gallery_patients=len(set(roster.patient_of_image[images[span]].tolist())),
+    index: GalleryIndex, shortlists: Shortlists, parts: Parts, probes: Probes, method: Method, top: int | None
+) -> Iterator[tuple[RankedDisorder, ...]]:
+    """Orders each query's shortlist by (distance, disorder id) and attaches the evidence."""
+    roster, disorders = index.roster, len(index.roster.disorders)
+    nearest = nearest_distance(parts.image_distances, parts.first_image)
+    distances = np.concatenate([method.scoring.distance(parts, method.weights), nearest, parts.centroid_distances]).T
+
+    cell_of_entry = probes.query_of_probe[shortlists.probe_of_entry] * disorders + shortlists.disorder_of_entry
+    entries = np.argsort(cell_of_entry, kind="stable")
+    cells, first_entry = np.unique(cell_of_entry[entries], return_index=True)  # one per query and disorder
+    fused = fuse_distances(distances[entries], first_entry)
+    closest = np.lexsort((nearest[0], cell_of_entry))[first_entry]  # of each cell's entries
+
+    query = cells // disorders
+    order = np.lexsort((cells, fused[:, 0], query))
+    place = np.arange(len(order)) - np.searchsorted(query, query)
+    order, place = (order, place) if top is None else (order[place < top], place[place < top])
+    images, patients = shortlists.evidence(roster, parts.image_distances[0], nearest[0])
+    shown = closest[order]
+    lines = zip(
+        (place + 1).tolist(),
+        (cells[order] % disorders).tolist(),
+        fused[order].tolist(),
+        images[shown].tolist(),
+        zip(shortlists.label_count[shown].tolist(), patients[shown].tolist(), strict=True),
+        strict=True,
+    )
+    ranked = (
+        RankedDisorder(
+            rank,
+            *roster.disorders[disorder],
+            *three_distances,
+            roster.image_ids[image],
+            roster.patient_ids[roster.patient_of_image[image]],
+            *counts,
         )
+        for rank, disorder, three_distances, image, counts in lines
+    )
+    for count in np.bincount(query[order]).tolist():
+        yield tuple(islice(ranked, count))

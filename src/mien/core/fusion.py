@@ -10,14 +10,14 @@ from mien.core.centroids import group_means
 FUSIONS = ("none", "distance", "embedding")
 
 
-def fuse_embeddings(embeddings: Floats, first_of_query: Ints) -> Float64s:
-    """Mean of the raw embeddings of each query's images, per representation (eq:emb-fusion).
+def fuse_embeddings(embeddings: Floats) -> Float64s:
+    """Mean of the raw embeddings of a query's images, per representation (eq:emb-fusion).
 
-    >>> fuse_embeddings(np.array([[[1.0, 0.0]], [[3.0, 2.0]], [[5.0, 5.0]]]), np.array([0, 2])).tolist()
-    [[[2.0, 1.0]], [[5.0, 5.0]]]
+    >>> fuse_embeddings(np.array([[[1.0, 0.0]], [[3.0, 2.0]]])).tolist()
+    [[2.0, 1.0]]
     """
     # raw mean, as for centroids: a query is summarised as the patients it is compared with are
-    return group_means(embeddings, first_of_query)
+    return embeddings.mean(axis=0, dtype=np.float64)
 
 
 def fuse_distances(distances: Floats, first_of_query: Ints) -> Floats:
@@ -31,8 +31,6 @@ def fuse_distances(distances: Floats, first_of_query: Ints) -> Floats:
     return group_means(distances, first_of_query)
 
 
-def probe_embeddings(embeddings: Floats, first_of_query: Ints, fusion: str) -> tuple[Floats, Ints]:
-    """What is compared with the gallery: one embedding per query, or one per image, and where each query's start."""
-    if fusion == "embedding":
-        return fuse_embeddings(embeddings, first_of_query), np.arange(len(first_of_query))
-    return embeddings, first_of_query
+def probe_embeddings(embeddings: Floats, fusion: str) -> Floats:
+    """What of a query is compared with the gallery: one fused embedding, or each image's own."""
+    return fuse_embeddings(embeddings)[np.newaxis] if fusion == "embedding" else embeddings

@@ -8,15 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
-from mien.core.centroids import image_weighted_centroids, patient_weighted_centroids
+from mien.core.arrays import Float32s, Float64s, Floats, Ints
+from mien.core.centroids import FIRST, image_weighted_centroids, patient_weighted_centroids
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError, shown
 from mien.core.roster import Roster
 
 CentroidKind = Literal["image", "patient"]
-FIRST = np.zeros(1, dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +48,10 @@ class GalleryIndex:
         raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
         return raw
 
-    def centroid_row_without(self, disorder: int, excluded_image: Bools, kind: CentroidKind) -> Float64s:
-        """The centroid row that the disorder would have without the excluded images."""
-        images = self.roster.images_with(disorder)
-        images = images[~excluded_image[images]]
-        raw = self.raw_embeddings(images)
-        centroid = _centroid(raw, self.roster.patient_of_image[images], kind)
-        row: Float64s = unit_rows(centroid, [f"disorder {shown(self.roster.disorders[disorder].disorder_id)}"])[0]
+    def centroid_row_of(self, images: Ints, kind: CentroidKind) -> Float64s:
+        """The unit row of the centroid of some images, which are sorted by patient."""
+        centroid = _centroid(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
+        row: Float64s = unit_rows(centroid, f"image {shown(self.roster.image_ids[images[0]])} and others of its disorder")[0]
         return row
 
 
@@ -93,7 +89,7 @@ def build_index(
         raw = read(rows)
         index.image_rows[rows] = unit_rows(raw)
         index.image_lengths[rows] = embedding_lengths(raw)
-        whose = [f"disorder {shown(name.disorder_id)}"]
+        whose = f"disorder {shown(name.disorder_id)}"
         patient_of_row = roster.patient_of_image[rows]
         index.image_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "image"), whose)[0]
         index.patient_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "patient"), whose)[0]

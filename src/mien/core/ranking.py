@@ -1,15 +1,14 @@
 """From queries to ranked disorders with their evidence.
 
-Two looks. The fast one is a float32 matrix product over the whole gallery; the exact one repeats, in float64 and one
-pair at a time, every distance that can decide a place in the list. So an answer does not depend on the batch it was
-asked in, on the number of threads or on the order of rows, and equal distances really are equal.
+Two looks. The first is a matrix product over the whole gallery, whose last digits depend on how it is cut into blocks
+and threads; the second repeats, one pair at a time, every distance that can decide a place in the list. So an answer
+does not depend on the batch it was asked in or on the order of rows, and what is equal ties.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from mien.core.arrays import Floats
 from mien.core.cohort import Query
 from mien.core.embeddings import mean_cosine_distance, unit_rows
 from mien.core.errors import shown
-from mien.core.evidence import RankedDisorder, Shortlist, ranked_disorders
+from mien.core.evidence import Probes, RankedDisorder, Shortlists, ranked_disorders
 from mien.core.fusion import fuse_distances, probe_embeddings
 from mien.core.index import GalleryIndex
 from mien.core.method import FULL, Method
@@ -25,10 +24,10 @@ from mien.core.scores import Parts
 from mien.core.scores.patient_centroid import centroid_distance
 
 DISTANCES_PER_BLOCK = 1 << 24  # 64 MB of float32
+DISTANCES_PER_WHOLE_BLOCK = 1 << 20  # where every disorder is ranked, everything is looked at twice
 
 
-@dataclass(frozen=True)
-class Ranking:
+class Ranking(NamedTuple):
     """The answer to one query; `excluded_gallery_patients` are the query's own patient, left out of the gallery."""
 
     patient_id: str | None
@@ -66,7 +65,7 @@ def rank(
         encoder.require_same(index.encoder, here="the query", there="the gallery")
     if method.fusion == "none":
         asked = [single for query in asked for single in query.per_image()]
-    return [ranking for block in _blocks(asked, index) for ranking in _rank_block(index, block, method, top)]
+    return [ranking for block in _blocks(asked, index, top) for ranking in _rank_block(index, block, method, top)]
 
 
 def compare(index: GalleryIndex, rows: Floats, method: Method) -> Parts:
@@ -79,8 +78,8 @@ def compare(index: GalleryIndex, rows: Floats, method: Method) -> Parts:
     return Parts(image_distances, index.roster.first_label, centroid_distances)
 
 
-def _blocks(queries: Sequence[Query], index: GalleryIndex) -> Iterator[list[Query]]:
-    most = max(1, DISTANCES_PER_BLOCK // len(index.roster.image_of_label))
+def _blocks(queries: Sequence[Query], index: GalleryIndex, top: int | None) -> Iterator[list[Query]]:
+    most = max(1, (DISTANCES_PER_BLOCK if top else DISTANCES_PER_WHOLE_BLOCK) // len(index.roster.image_of_label))
     block: list[Query] = []
     images = 0
     for query in queries:
@@ -94,28 +93,30 @@ def _blocks(queries: Sequence[Query], index: GalleryIndex) -> Iterator[list[Quer
 
 
 def _rank_block(index: GalleryIndex, queries: list[Query], method: Method, top: int | None) -> Iterator[Ranking]:
-    images_of_query = np.array([len(query.encodings.image_ids) for query in queries])
-    first_of_query = np.cumsum(images_of_query) - images_of_query
-    probes, first_probe = probe_embeddings(
-        np.concatenate([query.encodings.embeddings for query in queries]), first_of_query, method.fusion
-    )
-    rows = unit_rows(probes, [f"the query of images {', '.join(map(shown, q.encodings.image_ids))}" for q in queries])
-    fast = compare(index, rows.astype(np.float32), method)
-    fast_distances = fuse_distances(method.scoring.distance(fast, method.weights), first_probe)
-    for number, (query, start) in enumerate(zip(queries, first_probe, strict=True)):
-        probes_of_query = slice(start, first_probe[number + 1] if number + 1 < len(queries) else len(rows))
-        excluded = _patients_of_query(index, query)
-        excluded_image = np.isin(index.roster.patient_of_image, excluded) if excluded else None
-        shortlist = Shortlist.of(index, fast_distances[number], excluded_image, top)
-        exact = shortlist.compare_exactly(
-            index, rows[probes_of_query], fast.image_distances[probes_of_query], method, excluded_image
-        )
-        yield Ranking(
-            patient_id=query.patient_id,
-            image_ids=query.encodings.image_ids,
-            excluded_gallery_patients=tuple(index.roster.patient_ids[patient] for patient in excluded),
-            disorders=tuple(ranked_disorders(index, shortlist, exact, method, top)),
-        )
+    own_patients = [_patients_of_query(index, query) for query in queries]
+    probes = _probes(index, queries, own_patients, method.fusion)
+    first_look = compare(index, probes.rows, method)
+    first_of_query = np.searchsorted(probes.query_of_probe, np.arange(len(queries)))
+    disorder_distances = fuse_distances(method.scoring.distance(first_look, method.weights), first_of_query)
+    shortlists = Shortlists.of(index, disorder_distances, probes, top)
+    second_look = shortlists.compare(index, first_look.image_distances, probes, method)
+    ranked = ranked_disorders(index, shortlists, second_look, probes, method, top)
+    for query, own, disorders in zip(queries, own_patients, ranked, strict=True):
+        excluded = tuple(index.roster.patient_ids[patient] for patient in own)
+        yield Ranking(query.patient_id, query.encodings.image_ids, excluded, disorders)
+
+
+def _probes(index: GalleryIndex, queries: list[Query], own_patients: list[list[int]], fusion: str) -> Probes:
+    rows = []
+    for query in queries:
+        whose = f"the images {', '.join(map(shown, query.encodings.image_ids))}"
+        rows.append(unit_rows(probe_embeddings(query.encodings.embeddings, fusion), whose).astype(np.float32))
+    excluded = None
+    if any(own_patients):
+        excluded = np.zeros((len(queries), len(index.roster.patient_ids)), dtype=bool)
+        for query, own in enumerate(own_patients):
+            excluded[query, own] = True
+    return Probes(np.concatenate(rows), np.repeat(np.arange(len(queries)), [len(of) for of in rows]), excluded)
 
 
 def _patients_of_query(index: GalleryIndex, query: Query) -> list[int]:

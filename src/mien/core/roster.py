@@ -21,8 +21,7 @@ class Label(NamedTuple):
     disorder_id: str
 
 
-@dataclass(frozen=True)
-class Disorder:
+class Disorder(NamedTuple):
     """One diagnosis. `omim` carries its prefix, because OMIM numbers are ambiguous without."""
 
     disorder_id: str
@@ -82,11 +81,14 @@ class Roster:
         return np.diff(self.first_label, append=len(self.image_of_label))
 
     @cached_property
+    def patient_of_label(self) -> Ints:
+        """The patient of each label's image."""
+        return self.patient_of_image[self.image_of_label]
+
+    @cached_property
     def patients_of_disorder(self) -> Ints:
         """How many patients stand behind each disorder."""
-        patients = self.patient_of_image[self.image_of_label]
-        # labels of one disorder are sorted by patient: a new patient starts wherever the patient changes
-        starts = np.diff(patients, prepend=-1) != 0
+        starts = np.diff(self.patient_of_label, prepend=-1) != 0  # a disorder's labels are sorted by patient
         starts[self.first_label] = True
         return np.add.reduceat(starts.astype(np.intp), self.first_label) if len(starts) else self.first_label
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mien.core.errors import MienError
+from mien.core.evidence import RankedDisorder
 from mien.core.method import Method
 from mien.core.ranking import Ranking
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
 NOTICE = "mien supports a clinician's judgement and never gives a diagnosis."
-DIGITS = 9  # unit rows are stored in float32: further digits of a distance are noise
+DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
 
 
@@ -26,17 +26,18 @@ def ranking_document(rankings: Sequence[Ranking], gallery: Gallery, method: Meth
         "tool": {"name": "mien", "version": __version__},
         "method": method.as_dict(),
         "gallery": gallery.as_dict(),
-        "queries": [_rounded(asdict(ranking)) for ranking in rankings],
+        "queries": [_plain(ranking) for ranking in rankings],
         "notice": NOTICE,
     }
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, DIGITS)
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
+def _plain(value: Any) -> Any:
+    """Named tuples as dictionaries, distances rounded."""
+    if isinstance(value, Ranking | RankedDisorder):
+        return {name: _plain(item) for name, item in value._asdict().items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
 
 
 def ranking_rows(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> Iterator[dict[str, Any]]:
@@ -47,7 +48,7 @@ def ranking_rows(rankings: Sequence[Ranking], gallery: Gallery, method: Method) 
                 "patient_id": ranking.patient_id,
                 "image_ids": json.dumps(ranking.image_ids),
                 "excluded_gallery_patients": json.dumps(ranking.excluded_gallery_patients),
-                **_rounded(asdict(line)),
+                **_plain(line),
                 "method": json.dumps(method.as_dict()),
                 "gallery_generation": gallery.generation,
                 "encoder": str(gallery.encoder),

@@ -10,7 +10,6 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def write_index(
         "encoder": encoder.as_dict(),
         "image_ids": roster.image_ids,
         "patient_ids": roster.patient_ids,
-        "disorders": [astuple(disorder) for disorder in roster.disorders],
+        "disorders": roster.disorders,
         **{name: getattr(roster, name).tolist() for name in ROSTER_ARRAYS},
     }
     _write_json(_path(directory, generation, "checksums"), checksums)

@@ -22,7 +22,7 @@ from mien.core.errors import InvalidFileError, MienError, shown
 from mien.core.roster import Disorder, Roster
 from mien.storage.formats import text_tables
 from mien.storage.formats.annotations import Annotations
-from mien.storage.formats.float_lists import BadListError, float_rows
+from mien.storage.formats.float_lists import BadListError, float_rows, one_list
 
 ENCODER_KEY = b"mien.encoder"
 ID_COLUMNS = ("image_id", "patient_id", "disorder_id", "disorder_name", "omim")
@@ -89,16 +89,15 @@ def _csv_batches(path: Path) -> Iterator[Batch]:
     place = {name: names.index(name) for name in ID_COLUMNS if name in names}
     embedding_at = names.index("embedding")
     for row, fields in text_tables.rows(path, text, separator, len(names)):
-        nested = fields[embedding_at].strip()
-        representations = max(1, nested.count("[") - 1)
-        flat = "[" + nested.translate({ord("["): None, ord("]"): None}) + "]"
+        representations = max(1, fields[embedding_at].count("[") - 1)
         try:
-            vector = float_rows([flat.encode()])[0]
+            flat = one_list(fields[embedding_at]).encode()
+            vector = float_rows(flat, np.array([1]), np.array([len(flat) - 1]))[0]
+            if len(vector) % representations:
+                raise BadListError(0, f"{len(vector)} numbers in {representations} lists of unequal length")
         except BadListError as error:
             where = f"row {row}, image {shown(fields[place['image_id']])}, field embedding"
-            raise InvalidFileError(path, [f"{where}: {error.what}"]) from error
-        if len(vector) % representations:
-            raise InvalidFileError(path, [f"row {row}: {len(vector)} numbers in {representations} lists of unequal length"])
+            raise InvalidFileError(path, [f"{where}: {error}"]) from error
         columns = {name: [fields[at]] for name, at in place.items()}
         yield Batch(row, columns, vector.reshape(1, representations, -1))
 

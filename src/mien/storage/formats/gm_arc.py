@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mien.core.arrays import Float32s
+from mien.core.arrays import Float32s, Ints
 from mien.core.cohort import Encodings
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, MienError, shown
@@ -33,49 +33,49 @@ class RowCollector:
         self.path = path
         self.image_of: dict[str, int] = {}
         self.key_of: dict[Key, int] = {}
-        self.images: list[int] = []
-        self.keys: list[int] = []
-        self.blocks: list[Float32s] = []
+        self.blocks: list[tuple[Ints, Ints, Float32s]] = []  # image and key of each row, and its vector
 
-    def add(self, image_ids: Sequence[str], keys: Sequence[Key], vectors: Float32s) -> None:
-        """One block of rows."""
-        if self.blocks and vectors.shape[1] != self.blocks[0].shape[1]:
-            raise InvalidFileError(
-                self.path,
-                [f"image {shown(image_ids[0])} has {vectors.shape[1]} dimensions, others {self.blocks[0].shape[1]}"],
-            )
-        self.images += [self.image_of.setdefault(image_id, len(self.image_of)) for image_id in image_ids]
-        self.keys += [self.key_of.setdefault(key, len(self.key_of)) for key in keys]
-        self.blocks.append(vectors)
+    def add(
+        self,
+        image_ids: Sequence[str],
+        keys: Sequence[Key],
+        image_of_row: Sequence[int],
+        key_of_row: Sequence[int],
+        vectors: Float32s,
+    ) -> None:
+        """One block of rows, whose images and keys are numbered within the block."""
+        if self.blocks and vectors.shape[1] != self.blocks[0][2].shape[1]:
+            what = f"{vectors.shape[1]} dimensions where others have {self.blocks[0][2].shape[1]}"
+            raise InvalidFileError(self.path, [f"image {shown(image_ids[image_of_row[0]])}: {what}"])
+        images = np.array([self.image_of.setdefault(image_id, len(self.image_of)) for image_id in image_ids])
+        places = np.array([self.key_of.setdefault(key, len(self.key_of)) for key in keys])
+        self.blocks.append((images[np.array(image_of_row)], places[np.array(key_of_row)], vectors))
 
     def encodings(self) -> Encodings:
         """All rows as embeddings, representations in the order (model, flip, gray); releases the blocks."""
-        if not self.images:
+        if not self.blocks:
             return Encodings.of([], np.empty((0, 1, 1)))
         image_ids, keys = list(self.image_of), sorted(self.key_of)
-        place_of_key = np.argsort(np.array([self.key_of[key] for key in keys]))
-        image, place = np.array(self.images), place_of_key[np.array(self.keys)]
-        self._check_each_once(image_ids, keys, np.bincount(image * len(keys) + place, minlength=len(image_ids) * len(keys)))
-        embeddings = np.empty((len(image_ids), len(keys), self.blocks[0].shape[1]), dtype=np.float32)
-        start = 0
+        place_of_key = np.argsort([self.key_of[key] for key in keys])
+        counts = np.zeros((len(image_ids), len(keys)), dtype=np.intp)
+        embeddings = np.empty((*counts.shape, self.blocks[0][2].shape[1]), dtype=np.float32)
         self.blocks.reverse()
         while self.blocks:  # freed one by one, so that memory holds the embeddings once
-            block = self.blocks.pop()
-            rows = slice(start, start + len(block))
-            embeddings[image[rows], place[rows]] = block
-            start += len(block)
+            image, key, vectors = self.blocks.pop()
+            np.add.at(counts, (image, place_of_key[key]), 1)
+            embeddings[image, place_of_key[key]] = vectors
+        self._check_each_once(image_ids, keys, counts)
         names = tuple(f"{model}/flip{flip}/gray{gray}" for model, flip, gray in keys)
         try:
             return Encodings.of(image_ids, embeddings, Encoder(*embeddings.shape[1:], representation_names=names))
         except MienError as error:
             raise InvalidFileError(self.path, [str(error)]) from error
 
-    def _check_each_once(self, image_ids: list[str], keys: list[Key], counts: np.ndarray) -> None:
+    def _check_each_once(self, image_ids: list[str], keys: list[Key], counts: Ints) -> None:
         problems = []
-        for image, key in np.argwhere(counts.reshape(len(image_ids), len(keys)) != 1).tolist():
-            count = counts[image * len(keys) + key]
+        for image, key in np.argwhere(counts != 1).tolist():
             model, flip, gray = keys[key]
-            found = "missing" if count == 0 else f"there {count} times"
+            found = f"there {counts[image, key]} times" if counts[image, key] else "missing"
             problems.append(f"image {shown(image_ids[image])}: representation {model}, flip {flip}, gray {gray} is {found}")
         if problems:
             raise InvalidFileError(self.path, problems)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
@@ -19,23 +21,21 @@ from mien.storage.formats.float_lists import BadListError, float_rows
 from mien.storage.formats.gm_arc import COLUMNS, Key, RowCollector, image_id_of
 
 BLOCK_BYTES = 4 << 20
+LONG_LINE = 1 << 16
 THREADS = min(4, os.cpu_count() or 1)
 
 
-class Block(NamedTuple):
-    """Whole lines of the file."""
-
-    text: bytes
-    first_row: int  # counted as an editor counts lines: the header is 1
-
-
 class Rows(NamedTuple):
-    """A block, parsed."""
+    """A block of the file, parsed. Lines are counted inside the block: nobody knows yet how many came before."""
 
-    image_ids: list[str]
+    image_ids: list[str]  # of the block
     keys: list[Key]
+    image_of_row: list[int]
+    key_of_row: list[int]
     vectors: Float32s
     left_out: set[str]
+    lines: int
+    problems: list[tuple[int, str]]
 
 
 def read_gm_arc_csv(
@@ -44,18 +44,26 @@ def read_gm_arc_csv(
     """Reads the wanted images (all, if None); also says how many others the file holds."""
     collector = RowCollector(path)
     left_out: set[str] = set()
-    size, done = path.stat().st_size, 0
+    problems: list[str] = []
+    lines = 1  # as an editor counts them: the header is the first
     with path.open("rb") as file, ThreadPoolExecutor(THREADS) as pool:
         _check_header(path, file.readline())
-        pending: deque[tuple[int, Future[Rows]]] = deque()
-        for block in _blocks(file):
-            pending.append((len(block.text), pool.submit(_parse, path, block, wanted)))
-            if len(pending) > THREADS:
-                done += _collect(pending, collector, left_out)
-                progress(done, size)
-        while pending:
-            done += _collect(pending, collector, left_out)
-            progress(done, size)
+        size = path.stat().st_size
+        starts = range(file.tell(), size, BLOCK_BYTES)
+        pending: deque[Future[Rows]] = deque()
+        for number in range(len(starts) + THREADS):
+            if number < len(starts):
+                pending.append(pool.submit(_parse_block, file.fileno(), starts[number], number == 0, wanted))
+            if number >= THREADS and pending:  # a few blocks ahead, never all of them
+                rows = pending.popleft().result()
+                problems += [f"row {lines + line}{what}" for line, what in rows.problems]
+                lines += rows.lines
+                left_out |= rows.left_out
+                if rows.image_of_row and not problems:
+                    collector.add(rows.image_ids, rows.keys, rows.image_of_row, rows.key_of_row, rows.vectors)
+                progress(min(starts[number - THREADS] + BLOCK_BYTES, size), size)
+    if problems:
+        raise InvalidFileError(path, problems)
     return collector.encodings(), len(left_out)
 
 
@@ -65,54 +73,62 @@ def _check_header(path: Path, line: bytes) -> None:
         raise InvalidFileError(path, [f"row 1: expected the header {';'.join(COLUMNS)}, found {shown(';'.join(header))}"])
 
 
-def _blocks(file: BinaryIO) -> Iterator[Block]:
-    first_row = 2
-    while text := file.read(BLOCK_BYTES):
-        text += file.readline()
-        yield Block(text, first_row)
-        first_row += text.count(b"\n")
+def _parse_block(descriptor: int, start: int, is_first: bool, wanted: Container[str] | None) -> Rows:  # noqa: FBT001
+    """Takes the lines that begin in a block: the last one may end in the next."""
+    text = os.pread(descriptor, BLOCK_BYTES + LONG_LINE, start - 1)
+    first = 1 if is_first else text.find(b"\n", 0, BLOCK_BYTES) + 1
+    if first == 0:
+        return _parse(b"", 0, 0, wanted)  # inside one long line
+    while (end := text.find(b"\n", BLOCK_BYTES)) < 0 and (more := os.pread(descriptor, BLOCK_BYTES, start - 1 + len(text))):
+        text += more
+    return _parse(text, first, len(text) if end < 0 else end + 1, wanted)
 
 
-def _collect(pending: deque[tuple[int, Future[Rows]]], collector: RowCollector, left_out: set[str]) -> int:
-    size, future = pending.popleft()
-    rows = future.result()
-    if rows.image_ids:
-        collector.add(rows.image_ids, rows.keys, rows.vectors)
-    left_out |= rows.left_out
-    return size
-
-
-def _parse(path: Path, block: Block, wanted: Container[str] | None) -> Rows:
-    image_ids: list[str] = []
-    keys: list[Key] = []
-    lists: list[bytes] = []
-    row_of_list: list[int] = []
-    left_out: set[str] = set()
-    problems: list[str] = []
-    for row, line in enumerate(block.text.split(b"\n"), start=block.first_row):
-        if not line.strip():
-            continue
-        try:
-            img_name, model, flip, gray, rest = line.split(b";", 4)
-            _class_conf, vector = rest.rsplit(b";", 1)
-            image_id = image_id_of(img_name.decode())
-            key = (model.decode(), flip.decode(), gray.decode())
-        except UnicodeDecodeError:
-            problems.append(f"row {row}: not UTF-8 text: save the file as UTF-8")
-        except ValueError:
-            problems.append(f"row {row}: expected {len(COLUMNS)} fields separated by ';', found {line.count(b';') + 1}")
+def _parse(text: bytes, start: int, stop: int, wanted: Container[str] | None) -> Rows:
+    image_of: dict[bytes, int] = {}
+    key_of: dict[tuple[bytes, ...], int] = {}
+    image_of_row: list[int] = []
+    key_of_row: list[int] = []
+    spans: list[tuple[int, int]] = []  # of the numbers in the text: it is not copied, only looked at
+    lines = 0
+    line_of_row: list[int] = []
+    left_out: set[bytes] = set()
+    problems: list[tuple[int, str]] = []
+    while start < stop:
+        lines += 1
+        newline = text.find(b"\n", start, stop)
+        line_end = stop if newline < 0 else newline
+        end = line_end - text.endswith(b"\r", start, line_end)
+        vector = text.rfind(b";", start, end) + 1
+        fields = text[start : vector - 1].split(b";", 4) if vector else []
+        if len(fields) != 5:
+            if start < end:
+                found = text.count(b";", start, end) + 1
+                problems.append((lines, f": expected {len(COLUMNS)} fields separated by ';', found {found}"))
+        elif not (text.startswith(b"[", vector, end) and text.endswith(b"]", vector + 1, end)):
+            problems.append((lines, ", field representations: expected a list in brackets"))
+        elif fields[0] in image_of or _is_wanted(fields[0], wanted):
+            image_of_row.append(image_of.setdefault(fields[0], len(image_of)))
+            key_of_row.append(key_of.setdefault((fields[1], fields[2], fields[3]), len(key_of)))
+            spans.append((vector + 1, end - 1))
+            line_of_row.append(lines)
         else:
-            if wanted is not None and image_id not in wanted:
-                left_out.add(image_id)
-                continue
-            image_ids.append(image_id)
-            keys.append(key)
-            lists.append(vector.rstrip(b"\r"))
-            row_of_list.append(row)
-    if problems:
-        raise InvalidFileError(path, problems)
+            left_out.add(fields[0])
+        start = line_end + 1
+    first, last = np.array(spans, dtype=np.intp).reshape(-1, 2).T
+    vectors = np.empty((0, 1), dtype=np.float32)
     try:
-        return Rows(image_ids, keys, float_rows(lists), left_out)
+        vectors = float_rows(text, first, last)
     except BadListError as error:
-        where = f"row {row_of_list[error.row]}, image {shown(image_ids[error.row])}"
-        raise InvalidFileError(path, [f"{where}, field representations: {error.what}"]) from error
+        problems.append((line_of_row[error.row], f", field representations: {error}"))
+    image_ids = [_image_id(name) for name in image_of]
+    keys = [(model.decode(errors="replace"), flip.decode(errors="replace"), gray.decode(errors="replace")) for model, flip, gray in key_of]
+    return Rows(image_ids, keys, image_of_row, key_of_row, vectors, {_image_id(name) for name in left_out}, lines, problems)
+
+
+def _image_id(img_name: bytes) -> str:
+    return image_id_of(img_name.decode(errors="backslashreplace"))
+
+
+def _is_wanted(img_name: bytes, wanted: Container[str] | None) -> bool:
+    return wanted is None or _image_id(img_name) in wanted

@@ -65,7 +65,7 @@ def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encod
             where = f"row {row + 1}, image {shown(image_ids[row])}, field representations"
             raise InvalidFileError(path, [f"{where}: {error}"]) from error
         key = (str(models[row]), str(int(flips[row])), str(int(grays[row])))
-        collector.add([image_ids[row]], [key], vector[np.newaxis])
+        collector.add([image_ids[row]], [key], [0], [0], vector[np.newaxis])
     kept = {image_ids[row] for row in rows}
     return collector.encodings(), len(set(image_ids) - kept)
 
