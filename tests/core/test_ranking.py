@@ -3,9 +3,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import oracle
 import pytest
-from cohorts import as_plain_gallery, random_cohort, random_query_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,10 +11,16 @@ from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Method, Quer
 from mien.core.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
 from mien.core.method import TWELVE_METHODS
 
+import oracle
+from cohorts import as_plain_gallery, random_cohort, random_query_arrays
+
 METHODS = [
     *TWELVE_METHODS,
     *[Method(fusion, "hybrid", centroid_weight=w) for fusion, w in product(["none", "embedding"], [0.0, 0.3, 1.0])],
-    *[Method(fusion, "proportional", alpha=a) for fusion, a in product(["none", "distance", "embedding"], [0.05, 0.1, 0.5, 1])],
+    *[
+        Method(fusion, "proportional", alpha=a)
+        for fusion, a in product(["none", "distance", "embedding"], [0.05, 0.1, 0.5, 1])
+    ],
 ]
 
 
@@ -70,14 +74,18 @@ def test_lambda_zero_is_nearest_and_one_is_centroid_exactly(rng, fusion):
     cohort = random_cohort(rng, disorders=12)
     query = Query.of(random_query_arrays(rng, cohort, 3))
     for weight, score in ((0.0, "nearest"), (1.0, "patient-centroid")):
-        assert rank(cohort, query, Method(fusion, "hybrid", centroid_weight=weight)) == rank(cohort, query, Method(fusion, score))
+        assert rank(cohort, query, Method(fusion, "hybrid", centroid_weight=weight)) == rank(
+            cohort, query, Method(fusion, score)
+        )
 
 
 @pytest.mark.parametrize("score", ["nearest", "image-centroid", "patient-centroid", "hybrid", "proportional"])
 def test_one_photo_is_the_same_under_every_fusion(rng, score):
     cohort = random_cohort(rng)
     query = Query.of(random_query_arrays(rng, cohort, 1))
-    none, distance, embedding = (rank(cohort, query, Method(fusion, score)) for fusion in ("none", "distance", "embedding"))
+    none, distance, embedding = (
+        rank(cohort, query, Method(fusion, score)) for fusion in ("none", "distance", "embedding")
+    )
     assert none == distance == embedding
 
 
@@ -94,7 +102,9 @@ def test_evidence_is_what_the_gallery_holds(rng):
         assert line.centroid_distance == pytest.approx(oracle.distance(fused, oracle.mean(patient_means)), abs=1e-6)
         assert line.distance == pytest.approx(0.75 * line.centroid_distance + 0.25 * line.nearest_distance, abs=1e-12)
         nearest = cohort.roster.image_of_id[line.nearest_image_id]
-        assert oracle.distance(fused, cohort.embeddings[nearest].tolist()) == pytest.approx(line.nearest_distance, abs=1e-6)
+        assert oracle.distance(fused, cohort.embeddings[nearest].tolist()) == pytest.approx(
+            line.nearest_distance, abs=1e-6
+        )
         assert cohort.roster.patient_ids[cohort.roster.patient_of_image[nearest]] == line.nearest_patient_id
         assert (line.gallery_images, line.gallery_patients) == (len(images), len(patient_means))
         assert line.disorder_name == f"Disorder {line.disorder_id[1:]}"
@@ -128,7 +138,11 @@ def test_the_querys_own_patient_is_left_out_as_if_it_had_never_been_there(rng, m
         own = query.patient_id
         rankings = rank(cohort, query, method, top=None)
         expected_gallery = as_plain_gallery(cohort, without={own})
-        for ranking, images in zip(rankings, [[e] for e in query.encodings.embeddings] if method.fusion == "none" else [query.encodings.embeddings], strict=True):
+        for ranking, images in zip(
+            rankings,
+            [[e] for e in query.encodings.embeddings] if method.fusion == "none" else [query.encodings.embeddings],
+            strict=True,
+        ):
             assert ranking.excluded_gallery_patients == (own,)
             assert_agrees(ranking, oracle.ranking([e.astype(float).tolist() for e in images], expected_gallery, method))
             for line in ranking.disorders:
@@ -173,7 +187,7 @@ def test_another_encoder_is_refused_by_name(rng):
 def test_photos_that_cancel_out_are_refused_by_name(rng):
     cohort = random_cohort(rng)
     photo = rng.standard_normal((1, 3, 8)).astype(np.float32)
-    with pytest.raises(InvalidCohortError, match="left.*right.*cancel out"):
+    with pytest.raises(InvalidCohortError, match=r"left.*right.*cancel out"):
         rank(cohort, Query.of(np.concatenate([photo, -photo]), ["left", "right"]))
 
 

@@ -79,4 +79,5 @@ def _cohort(rng: np.random.Generator, size: float) -> Cohort:
 def _near(rng: np.random.Generator, cohort: Cohort, images: int) -> Floats:
     """Photos of one patient who resembles somebody in the gallery."""
     resembled = cohort.embeddings[rng.integers(len(cohort.embeddings))]
-    return 0.5 * resembled + rng.standard_normal((images, REPRESENTATIONS, DIMENSIONS), dtype=np.float32)
+    photos: Floats = 0.5 * resembled + rng.standard_normal((images, REPRESENTATIONS, DIMENSIONS), dtype=np.float32)
+    return photos

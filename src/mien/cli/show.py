@@ -42,8 +42,14 @@ def print_json(document: dict[str, Any]) -> None:
 @contextmanager
 def progress(what: str) -> Iterator[ReportProgress]:
     """A bar on stderr that vanishes when done; callable with (done, all)."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    stderr = Console(stderr=True)
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -56,7 +62,9 @@ def text(value: str | None) -> str:
 def print_left_out(left_out: LeftOut) -> None:
     """Says on stderr what the join of encodings and metadata did not take."""
     if left_out.encodings_without_metadata:
-        sys.stderr.write(f"{left_out.encodings_without_metadata:,} images of the encodings are in no table and were left out\n")
+        sys.stderr.write(
+            f"{left_out.encodings_without_metadata:,} images of the encodings are in no table and were left out\n"
+        )
     if missing := left_out.images_without_encoding:
         ids = ", ".join(shown(image_id) for image_id in missing[:10])
         more = ", …" if len(missing) > 10 else ""
@@ -70,8 +78,9 @@ def print_rankings(rankings: Sequence[Ranking], gallery: Gallery, method: Method
     counts = gallery.as_dict()
     out.print(f"[bold]method[/]   {described}")
     out.print(
-        f"[bold]gallery[/]  {text(str(gallery.directory))}, generation {gallery.generation}: {counts['images']:,} images of"
-        f" {counts['patients']:,} patients, {counts['disorders']:,} disorders, {text(str(gallery.encoder))}"
+        f"[bold]gallery[/]  {text(str(gallery.directory))}, generation {gallery.generation}:"
+        f" {counts['images']:,} images of {counts['patients']:,} patients,"
+        f" {counts['disorders']:,} disorders, {text(str(gallery.encoder))}"
     )
     if len(rankings) > MOST_TABLES:
         out.print(_summary(rankings))
@@ -96,7 +105,9 @@ def _disorder(line: RankedDisorder) -> str:
 def _ranking_table(ranking: Ranking) -> Table:
     table = Table(title=_whose(ranking), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     for name in ("", "disorder", "distance", "", "centroid", "nearest", "nearest image", "of patient", "gallery"):
-        table.add_column(name, justify="right" if name in ("", "distance", "centroid", "nearest") else "left", overflow="fold")
+        table.add_column(
+            name, justify="right" if name in ("", "distance", "centroid", "nearest") else "left", overflow="fold"
+        )
     table.columns[3].justify = "left"
     farthest = max(line.distance for line in ranking.disorders)
     for line in ranking.disorders:

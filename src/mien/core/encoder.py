@@ -39,11 +39,6 @@ class Encoder:
                     f"{field.replace('_', ' ')} differ, encode both with the same encoder"
                 )
 
-    def completed_by(self, other: Encoder) -> Encoder:
-        """This identity with its unknown fields taken from `other`."""
-        mine = asdict(self)
-        return Encoder(**{field: getattr(other, field) if value is None else value for field, value in mine.items()})
-
     def as_dict(self) -> dict[str, Any]:
         """The identity as plain values, for JSON."""
         return asdict(self)

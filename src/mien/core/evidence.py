@@ -58,7 +58,7 @@ def float32_error(width: int) -> float:
 
 def pair_distances(row: Float32s, others: Floats) -> Float64s:
     """Distances one pair at a time, so that each depends on its two rows alone: equal rows give equal distances."""
-    products = np.vecdot(others, row).astype(np.float64)
+    products: Float64s = np.vecdot(others, row).astype(np.float64)
     return np.maximum(1 - products, 0)  # rounding must not make a photo closer than itself
 
 
@@ -108,7 +108,9 @@ class Shortlists:
         `first_look` is (probes, labels of the gallery). The result has one row.
         """
         scoring = method.scoring
-        image_distances = first_look[self.probe_of_entry.repeat(self.label_count), self.place_of_label].astype(np.float64)
+        image_distances = first_look[self.probe_of_entry.repeat(self.label_count), self.place_of_label].astype(
+            np.float64
+        )
         neighbours = np.maximum(scoring.neighbours(self.label_count, method.weights), 1)  # one is shown in any case
         bound = _kth_smallest(image_distances, self.first_label, neighbours) + float32_error(probes.rows.shape[1])
         decides = np.flatnonzero(image_distances <= bound.repeat(self.label_count))
@@ -129,7 +131,6 @@ class Shortlists:
             centroid_distances[entry] = pair_distances(probe_row, row[np.newaxis])[0]
         return Parts(image_distances[np.newaxis], self.first_label, centroid_distances[np.newaxis])
 
-
     def evidence(self, roster: Roster, image_distances: Float64s, nearest: Float64s) -> tuple[Ints, Ints]:
         """Of each entry: its nearest image, ties going to the first by (patient id, image id), and its patients."""
         closest = np.flatnonzero(image_distances == nearest.repeat(self.label_count))
@@ -143,7 +144,7 @@ class Shortlists:
 def _kth_smallest(image_distances: Float64s, first_image: Ints, k: Ints) -> Float64s:
     """The k-th smallest distance of each entry's images."""
     if (k == 1).all():
-        return nearest_distance(image_distances, first_image)
+        return nearest_distance(image_distances, first_image).astype(np.float64, copy=False)
     ends = np.append(first_image[1:], len(image_distances))
     spans = zip(first_image.tolist(), ends.tolist(), (k - 1).tolist(), strict=True)
     return np.array([np.partition(image_distances[start:end], kth)[kth] for start, end, kth in spans])
@@ -172,21 +173,27 @@ def ranked_disorders(
     lines = zip(
         (place + 1).tolist(),
         (cells[order] % disorders).tolist(),
-        fused[order].tolist(),
+        *fused[order].T.tolist(),
         images[shown].tolist(),
-        zip(shortlists.label_count[shown].tolist(), patients[shown].tolist(), strict=True),
+        shortlists.label_count[shown].tolist(),
+        patients[shown].tolist(),
         strict=True,
     )
     ranked = (
         RankedDisorder(
-            rank,
-            *roster.disorders[disorder],
-            *three_distances,
-            roster.image_ids[image],
-            roster.patient_ids[roster.patient_of_image[image]],
-            *counts,
+            rank=rank,
+            disorder_id=roster.disorders[disorder].disorder_id,
+            disorder_name=roster.disorders[disorder].name,
+            omim=roster.disorders[disorder].omim,
+            distance=distance,
+            nearest_distance=nearest_part,
+            centroid_distance=centroid_part,
+            nearest_image_id=roster.image_ids[image],
+            nearest_patient_id=roster.patient_ids[roster.patient_of_image[image]],
+            gallery_images=image_count,
+            gallery_patients=patient_count,
         )
-        for rank, disorder, three_distances, image, counts in lines
+        for rank, disorder, distance, nearest_part, centroid_part, image, image_count, patient_count in lines
     )
     for count in np.bincount(query[order]).tolist():
         yield tuple(islice(ranked, count))

@@ -17,7 +17,8 @@ def fuse_embeddings(embeddings: Floats) -> Float64s:
     [[2.0, 1.0]]
     """
     # raw mean, as for centroids: a query is summarised as the patients it is compared with are
-    return embeddings.mean(axis=0, dtype=np.float64)
+    fused: Float64s = embeddings.mean(axis=0, dtype=np.float64)
+    return fused
 
 
 def fuse_distances(distances: Floats, first_of_query: Ints) -> Floats:

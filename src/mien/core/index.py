@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mien.core.arrays import Float32s, Float64s, Floats, Ints
 from mien.core.centroids import FIRST, image_weighted_centroids, patient_weighted_centroids
@@ -51,7 +52,9 @@ class GalleryIndex:
     def centroid_row_of(self, images: Ints, kind: CentroidKind) -> Float64s:
         """The unit row of the centroid of some images, which are sorted by patient."""
         centroid = _centroid(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
-        row: Float64s = unit_rows(centroid, f"image {shown(self.roster.image_ids[images[0]])} and others of its disorder")[0]
+        row: Float64s = unit_rows(
+            centroid, f"image {shown(self.roster.image_ids[images[0]])} and others of its disorder"
+        )[0]
         return row
 
 
@@ -66,7 +69,9 @@ def build_index(
     encoder: Encoder,
     read: Callable[[Ints], Floats],
     *,
-    allocate: Callable[[str, tuple[int, ...], type[np.generic]], Floats] = lambda _, shape, dtype: np.empty(shape, dtype),
+    allocate: Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]] = lambda _, shape, dtype: np.empty(
+        shape, dtype
+    ),
 ) -> GalleryIndex:
     """Makes an index in one pass over the disorders, holding the raw embeddings of one disorder at a time.
 
@@ -75,7 +80,11 @@ def build_index(
     """
     if not roster.image_ids:
         raise EmptyGalleryError("the gallery holds no images: add some before ranking")
-    images, disorders, width = len(roster.image_ids), len(roster.disorders), encoder.representations * encoder.dimensions
+    images, disorders, width = (
+        len(roster.image_ids),
+        len(roster.disorders),
+        encoder.representations * encoder.dimensions,
+    )
     index = GalleryIndex(
         roster=roster,
         encoder=encoder,

@@ -114,13 +114,13 @@ def _probes(index: GalleryIndex, queries: list[Query], own_patients: list[list[i
     excluded = None
     if any(own_patients):
         excluded = np.zeros((len(queries), len(index.roster.patient_ids)), dtype=bool)
-        for query, own in enumerate(own_patients):
-            excluded[query, own] = True
+        for number, own in enumerate(own_patients):
+            excluded[number, own] = True
     return Probes(np.concatenate(rows), np.repeat(np.arange(len(queries)), [len(of) for of in rows]), excluded)
 
 
 def _patients_of_query(index: GalleryIndex, query: Query) -> list[int]:
-    """The gallery patients that are the query's own: by its patient id or, where that is unknown, by its images' ids."""
+    """The gallery patients that are the query's own: by its patient id or, if that is unknown, by its images' ids."""
     roster = index.roster
     if query.patient_id is not None:
         patient = roster.patient_of_id.get(query.patient_id)

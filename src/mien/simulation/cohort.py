@@ -40,7 +40,10 @@ def simulated_cohort(
                 face = DISORDER_LENGTH * face_of_disorder + PATIENT_LENGTH * face_of_patient + photo
                 labels.append(Label(f"image-{len(labels) + 1:04}", patient_id, f"S{disorder + 1:02}"))
                 embeddings.append((face * rng.uniform(10, 30)).astype(np.float32))
-    names = {f"S{d + 1:02}": Disorder(f"S{d + 1:02}", f"Simulated disorder {d + 1}") for d in range(len(patients_of_disorder))}
+    names = {
+        f"S{d + 1:02}": Disorder(f"S{d + 1:02}", f"Simulated disorder {d + 1}")
+        for d in range(len(patients_of_disorder))
+    }
     encoder = Encoder(representations, dimensions, name=SIMULATED_ENCODER)
     return Cohort.join(Encodings.of([label.image_id for label in labels], np.stack(embeddings), encoder), labels, names)
 

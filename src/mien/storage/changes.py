@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def import_cohort(directory: Path, cohort: Cohort, *, exactly: bool) -> Change:
     if exactly:
         _prepare(directory)
     with connection(directory, create=exactly, write=True) as database:
-        with transaction(database):
+        with _change(database, directory):
             now = state(database)
             if now.encoder is None:
                 database.execute("UPDATE gallery SET encoder = ?", [json.dumps(cohort.encodings.encoder.as_dict())])
@@ -65,7 +66,7 @@ def import_cohort(directory: Path, cohort: Cohort, *, exactly: bool) -> Change:
 def remove_patients(directory: Path, patient_ids: Iterable[str]) -> int:
     """Deletes patients, then their bytes: the pages they stood on, the log, and the older index."""
     with connection(directory, write=True) as database:
-        with transaction(database):
+        with _change(database, directory):
             interrupted = state(database).erasing
             present = []
             for patient_id in dict.fromkeys(patient_ids):
@@ -100,15 +101,27 @@ def _prepare(directory: Path) -> None:
         raise GalleryError(f"{directory} is not empty and holds no gallery: choose another directory")
 
 
+@contextmanager
+def _change(database: sqlite3.Connection, directory: Path) -> Iterator[None]:
+    """A transaction; where it fails, the index that it may have written goes too."""
+    try:
+        with transaction(database):
+            yield
+    except BaseException:
+        with suppress(sqlite3.Error, OSError):
+            _sweep(database, directory)
+        raise
+
+
+def _sweep(database: sqlite3.Connection, directory: Path) -> None:
+    with transaction(database):  # under the lock nobody else writes an index: all other files are left-overs
+        sweep(directory, keep=state(database).generation)
+
+
 def _next_generation(database: sqlite3.Connection, directory: Path) -> None:
     """Counts the change and writes its index: readers find it the moment the transaction commits."""
-    before = state(database).generation
-    database.execute("UPDATE gallery SET generation = ?", [before + 1])
-    try:
-        _write_index(database, directory)
-    except BaseException:
-        sweep(directory, keep=before)
-        raise
+    database.execute("UPDATE gallery SET generation = generation + 1")
+    _write_index(database, directory)
 
 
 def _write_index(database: sqlite3.Connection, directory: Path) -> None:
@@ -116,7 +129,11 @@ def _write_index(database: sqlite3.Connection, directory: Path) -> None:
     if now.encoder is not None and roster.image_ids:
         encoder = now.encoder
         write_index(
-            directory, now.generation, roster, encoder, lambda images: read_embeddings(database, roster, encoder, images)
+            directory,
+            now.generation,
+            roster,
+            encoder,
+            lambda images: read_embeddings(database, roster, encoder, images),
         )
 
 
@@ -126,13 +143,13 @@ def _tidy(database: sqlite3.Connection, directory: Path) -> None:
     if erasing:
         # secure_delete zeroes what it deletes, but pages that were split or joined before may hold older copies
         database.execute("VACUUM")
-    with transaction(database):  # under the lock nobody else writes an index: other files are left-overs
-        sweep(directory, keep=state(database).generation)
+    _sweep(database, directory)
     if erasing:
         busy = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
             raise GalleryBusyError(
-                f"{directory}: the patient is removed, but another process reads the old log: repeat the removal to erase it"
+                f"{directory}: the patient is removed, but another process reads the old log:"
+                " repeat the removal to erase the last bytes"
             )
         database.execute("UPDATE gallery SET erasing = 0")
 
@@ -196,7 +213,9 @@ class _CohortWriter:
                 "INSERT INTO label VALUES (?, ?)", [(key_of_disorder[this], image_key) for this in new_disorder_ids]
             )
         if self.problems:
-            raise InvalidCohortError("\n".join(["the import contradicts the gallery:", *self.problems[:LISTED_PROBLEMS]]))
+            raise InvalidCohortError(
+                "\n".join(["the import contradicts the gallery:", *self.problems[:LISTED_PROBLEMS]])
+            )
 
     def _insert(self, table_and_columns: str, *values: object) -> int:
         places = ", ".join("?" * len(values))

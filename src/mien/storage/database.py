@@ -80,12 +80,18 @@ def connection(directory: Path, *, write: bool = False, create: bool = False) ->
             yield database
     except sqlite3.OperationalError as error:
         if error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise GalleryBusyError(f"{directory}: another process is writing to the gallery, try again later") from error
+            raise GalleryBusyError(
+                f"{directory}: another process is writing to the gallery, try again later"
+            ) from error
         raise GalleryError(f"{path}: {error}; the gallery is as it was before") from error
     except OSError as error:
-        raise GalleryError(f"{error.filename or directory}: {error.strerror}; the gallery is as it was before") from error
+        raise GalleryError(
+            f"{error.filename or directory}: {error.strerror}; the gallery is as it was before"
+        ) from error
     except sqlite3.DatabaseError as error:
-        raise CorruptGalleryError(f"{path}: {error}: restore the file from a backup or build the gallery anew") from error
+        raise CorruptGalleryError(
+            f"{path}: {error}: restore the file from a backup or build the gallery anew"
+        ) from error
 
 
 def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
@@ -156,7 +162,9 @@ def state(database: sqlite3.Connection) -> State:
     return State(generation, bool(erasing), identity, images)
 
 
-def checksum_of_image(image_id: str, patient_id: str, disorder_ids: Sequence[str], embedding: bytes | memoryview) -> bytes:
+def checksum_of_image(
+    image_id: str, patient_id: str, disorder_ids: Sequence[str], embedding: bytes | memoryview
+) -> bytes:
     """SHA-256 over everything that is stored of an image."""
     digest = hashlib.sha256(json.dumps([image_id, patient_id, sorted(disorder_ids)]).encode())
     digest.update(embedding)

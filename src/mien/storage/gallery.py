@@ -100,7 +100,7 @@ class Gallery:
     @staticmethod
     def export(directory: str | Path, path: str | Path) -> int:
         """Writes the newest generation as a cohort table in Parquet; returns the number of rows."""
-        from mien.storage.formats.cohort_tables import write_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
+        from mien.storage.formats.cohort_parquet import write_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
 
         with connection(Path(directory)) as database, snapshot(database):
             encoder, roster = state(database).encoder, read_roster(database)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mien.core.arrays import Floats, Ints
 from mien.core.encoder import Encoder
@@ -31,9 +32,9 @@ def write_index(
 ) -> None:
     """Builds the index straight into mapped files, so that memory stays at the size of one disorder."""
 
-    def allocate(field: str, shape: tuple[int, ...], dtype: type[np.generic]) -> Floats:
+    def allocate(field: str, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:
         path = _path(directory, generation, f"{field}.npy{TEMPORARY}")
-        matrix: Floats = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        matrix: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
         with path.open("r+b") as file:
             # a full disk is an error here; later, in the middle of the map, it would be a bus error
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
@@ -78,13 +79,15 @@ def read_index(directory: Path, generation: int) -> GalleryIndex:
         matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
         index = GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices)
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptGalleryError(f"{path}: {error}: delete the files index-{generation}.*, mien makes them again") from error
+        raise CorruptGalleryError(
+            f"{path}: {error}: delete the files index-{generation}.*, mien makes them again"
+        ) from error
     return index
 
 
-def _map(path: Path) -> Floats:
+def _map(path: Path) -> npt.NDArray[Any]:
     # a plain array on top of the map: indexing a np.memmap costs microseconds more each time
-    matrix: Floats = np.asarray(np.load(path, mmap_mode="r"))
+    matrix: npt.NDArray[Any] = np.asarray(np.load(path, mmap_mode="r"))
     return matrix
 
 

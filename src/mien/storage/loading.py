@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown
 from mien.storage.formats import read_encodings
 from mien.storage.formats.annotations import Annotations
@@ -81,6 +80,6 @@ def _named(encodings: Encodings, name: str | None) -> Encodings:
     """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
     if name is None:
         return encodings
-    stated = Encoder(*encodings.embeddings.shape[1:], name=name)
-    stated.require_same(encodings.encoder, here="the command line's --encoder", there="the encodings file")
-    return replace(encodings, encoder=encodings.encoder.completed_by(stated))
+    stated = replace(encodings.encoder, name=name)
+    stated.require_same(encodings.encoder, here="the name given with --encoder", there="the file")
+    return replace(encodings, encoder=stated)

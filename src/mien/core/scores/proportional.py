@@ -11,7 +11,7 @@ from mien.core.scores.base import Score
 
 
 def neighbours_counted(images_of_disorder: Ints, alpha: float) -> Ints:
-    """k = ceil(alpha * M) for each disorder, with alpha as the decimal it is written as.
+    """K = ceil(alpha * M) for each disorder, with alpha as the decimal it is written as.
 
     >>> neighbours_counted(np.array([1, 10, 30, 31]), 0.1).tolist()
     [1, 1, 3, 4]

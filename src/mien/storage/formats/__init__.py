@@ -24,7 +24,8 @@ def read_encodings(
     path: Path, *, wanted: Container[str] | None = None, progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> EncodingsFile:
     """Reads GM-Arc CSV, GM-Arc pickle, cohort Parquet or cohort CSV; of it the wanted images, or all."""
-    from mien.storage.formats.cohort_tables import read_cohort_csv, read_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
+    from mien.storage.formats.cohort_csv import read_cohort_csv  # noqa: PLC0415 pyarrow is heavy
+    from mien.storage.formats.cohort_parquet import read_cohort_parquet  # noqa: PLC0415
     from mien.storage.formats.gm_arc_csv import read_gm_arc_csv  # noqa: PLC0415
     from mien.storage.formats.gm_arc_pickle import read_gm_arc_pickle  # noqa: PLC0415
 

@@ -76,6 +76,8 @@ class RowCollector:
         for image, key in np.argwhere(counts != 1).tolist():
             model, flip, gray = keys[key]
             found = f"there {counts[image, key]} times" if counts[image, key] else "missing"
-            problems.append(f"image {shown(image_ids[image])}: representation {model}, flip {flip}, gray {gray} is {found}")
+            problems.append(
+                f"image {shown(image_ids[image])}: representation {model}, flip {flip}, gray {gray} is {found}"
+            )
         if problems:
             raise InvalidFileError(self.path, problems)

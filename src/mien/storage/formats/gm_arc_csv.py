@@ -70,7 +70,9 @@ def read_gm_arc_csv(
 def _check_header(path: Path, line: bytes) -> None:
     header = tuple(line.decode(errors="replace").rstrip("\r\n").split(";"))
     if header != COLUMNS:
-        raise InvalidFileError(path, [f"row 1: expected the header {';'.join(COLUMNS)}, found {shown(';'.join(header))}"])
+        raise InvalidFileError(
+            path, [f"row 1: expected the header {';'.join(COLUMNS)}, found {shown(';'.join(header))}"]
+        )
 
 
 def _parse_block(descriptor: int, start: int, is_first: bool, wanted: Container[str] | None) -> Rows:  # noqa: FBT001
@@ -79,7 +81,9 @@ def _parse_block(descriptor: int, start: int, is_first: bool, wanted: Container[
     first = 1 if is_first else text.find(b"\n", 0, BLOCK_BYTES) + 1
     if first == 0:
         return _parse(b"", 0, 0, wanted)  # inside one long line
-    while (end := text.find(b"\n", BLOCK_BYTES)) < 0 and (more := os.pread(descriptor, BLOCK_BYTES, start - 1 + len(text))):
+    while (end := text.find(b"\n", BLOCK_BYTES)) < 0 and (
+        more := os.pread(descriptor, BLOCK_BYTES, start - 1 + len(text))
+    ):
         text += more
     return _parse(text, first, len(text) if end < 0 else end + 1, wanted)
 
@@ -122,8 +126,13 @@ def _parse(text: bytes, start: int, stop: int, wanted: Container[str] | None) ->
     except BadListError as error:
         problems.append((line_of_row[error.row], f", field representations: {error}"))
     image_ids = [_image_id(name) for name in image_of]
-    keys = [(model.decode(errors="replace"), flip.decode(errors="replace"), gray.decode(errors="replace")) for model, flip, gray in key_of]
-    return Rows(image_ids, keys, image_of_row, key_of_row, vectors, {_image_id(name) for name in left_out}, lines, problems)
+    keys = [
+        (model.decode(errors="replace"), flip.decode(errors="replace"), gray.decode(errors="replace"))
+        for model, flip, gray in key_of
+    ]
+    return Rows(
+        image_ids, keys, image_of_row, key_of_row, vectors, {_image_id(name) for name in left_out}, lines, problems
+    )
 
 
 def _image_id(img_name: bytes) -> str:

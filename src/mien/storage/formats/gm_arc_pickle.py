@@ -58,13 +58,10 @@ def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encod
     collector = RowCollector(path)
     for row in rows:
         try:
-            vector = np.asarray(vectors[row], dtype=np.float32)
-            if vector.ndim != 1:
-                raise ValueError(f"expected a list of numbers, found {type(vectors[row]).__name__}")
+            vector = np.array(vectors[row], dtype=np.float32, ndmin=1)
+            key = (str(models[row]), str(int(flips[row])), str(int(grays[row])))
         except (ValueError, TypeError) as error:
-            where = f"row {row + 1}, image {shown(image_ids[row])}, field representations"
-            raise InvalidFileError(path, [f"{where}: {error}"]) from error
-        key = (str(models[row]), str(int(flips[row])), str(int(grays[row])))
+            raise InvalidFileError(path, [f"row {row + 1}, image {shown(image_ids[row])}: {error}"]) from error
         collector.add([image_ids[row]], [key], [0], [0], vector[np.newaxis])
     kept = {image_ids[row] for row in rows}
     return collector.encodings(), len(set(image_ids) - kept)
@@ -79,9 +76,11 @@ def _columns(frame: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for block in blocks:
         values, placement, _ = block.args
-        places = range(len(names))[slice(*placement.args)] if isinstance(placement, Inert) and placement.name == (
-            "builtins.slice"
-        ) else as_array(placement).tolist()
+        places = (
+            range(len(names))[slice(*placement.args)]
+            if isinstance(placement, Inert) and placement.name == ("builtins.slice")
+            else as_array(placement).tolist()
+        )
         of_block = _values(values)
         rows = of_block if isinstance(of_block, np.ndarray) and of_block.ndim == 2 else [of_block]
         columns |= {names[place]: row for place, row in zip(places, rows, strict=True)}

@@ -68,8 +68,8 @@ def _read_names(path: Path, text: str, names: list[str], separator: str, annotat
 def omim_with_prefix(text: str) -> str | None:
     """An OMIM number with its prefix, `OMIM:` for a phenotype and `OMIMPS:` for a series; None for anything else.
 
-    >>> omim_with_prefix("135900"), omim_with_prefix("PS135900"), omim_with_prefix("OMIMPS:135900"), omim_with_prefix("-")
-    ('OMIM:135900', 'OMIMPS:135900', 'OMIMPS:135900', None)
+    >>> [omim_with_prefix(text) for text in ("135900", "PS135900", "OMIMPS:135900", "-")]
+    ['OMIM:135900', 'OMIMPS:135900', 'OMIMPS:135900', None]
     """
     found = OMIM.fullmatch(text.strip())
     if not found:

@@ -68,7 +68,13 @@ def load_inert(path: Path, known: Collection[str]) -> Any:
 
 NUMPY_NAMES = frozenset(
     f"{module}.{name}"
-    for module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
+    for module in (
+        "numpy",
+        "numpy.core.multiarray",
+        "numpy._core.multiarray",
+        "numpy.core.numeric",
+        "numpy._core.numeric",
+    )
     for name in ("ndarray", "dtype", "_reconstruct", "_frombuffer", "scalar")
 )
 
@@ -91,4 +97,5 @@ def as_array(value: Any) -> npt.NDArray[Any]:
         array = np.frombuffer(content, dtype=np.dtype(code).newbyteorder(">" if big_endian else "<"))
     else:
         raise ValueError(f"expected an array of numbers or objects, found type {code!r}")
-    return array.reshape(shape, order=order)
+    shaped: npt.NDArray[Any] = np.reshape(array, shape, order="F" if order == "F" else "C")
+    return shaped

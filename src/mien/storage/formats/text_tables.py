@@ -38,7 +38,7 @@ def header_of(path: Path, text: str) -> tuple[list[str], str]:
     return names, separator
 
 
-def require_columns(path: Path, names: Collection[str], required: Collection[str], separator: str) -> None:
+def require_columns(path: Path, names: Collection[str], required: Collection[str], separator: str = ",") -> None:
     """Refuses a table without its columns, and guesses at the separator."""
     missing = [name for name in required if name not in names]
     if not missing:

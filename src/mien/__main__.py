@@ -1,0 +1,6 @@
+"""`python -m mien`."""
+
+from mien.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Cohort tables as Parquet, read and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mien.core.arrays import Float32s, Floats, Ints
+from mien.core.cohort import Encodings
+from mien.core.encoder import Encoder
+from mien.core.errors import InvalidFileError, shown
+from mien.core.roster import Roster
+from mien.storage.formats import text_tables
+from mien.storage.formats.annotations import Annotations
+from mien.storage.formats.cohort_rows import REQUIRED_COLUMNS, TEXT_COLUMNS, CohortCollector, CohortRow
+
+ENCODER_KEY = b"mien.encoder"
+ROWS_PER_BATCH = 1024
+
+
+def read_cohort_parquet(path: Path, wanted: Container[str] | None) -> tuple[Encodings, Annotations, int]:
+    """Reads the wanted images (all, if None), what the table says of them, and how many others it holds."""
+    collector = CohortCollector(path, wanted)
+    try:
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            text_tables.require_columns(path, schema.names, REQUIRED_COLUMNS)
+            names = [name for name in TEXT_COLUMNS if name in schema.names]
+            row = 1
+            for batch in file.iter_batches(ROWS_PER_BATCH, columns=[*names, "embedding"]):
+                columns = [["" if v is None else str(v) for v in batch[name].to_pylist()] for name in names]
+                embeddings = _embeddings(path, batch["embedding"], columns[0], row)
+                for embedding, *texts in zip(embeddings, *columns, strict=True):
+                    collector.add(CohortRow(row, embedding, **dict(zip(names, texts, strict=True))))
+                    row += 1
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidFileError(path, [f"not a readable Parquet file ({error})"]) from error
+    stored = (schema.metadata or {}).get(ENCODER_KEY)
+    return collector.result(None if stored is None else Encoder.from_dict(json.loads(stored)))
+
+
+def _embeddings(path: Path, column: pa.Array, image_ids: list[str], first_row: int) -> Float32s:
+    """Lists of one length, or lists of lists, as an array (rows, representations, dimensions)."""
+    shape = [len(column)]
+    values = column
+    while pa.types.is_nested(values.type) and hasattr(values, "value_lengths"):
+        lengths = values.value_lengths().fill_null(0).to_numpy()
+        if (bad := np.flatnonzero((lengths != lengths[0]) | (lengths == 0))).size:
+            row = int(bad[0]) * len(column) // len(lengths)
+            what = "the embedding is missing or not as long as the others"
+            raise InvalidFileError(path, [f"row {first_row + row}, image {shown(image_ids[row])}: {what}"])
+        shape.append(int(lengths[0]))
+        values = values.flatten()
+    if not pa.types.is_floating(values.type) or len(shape) not in {2, 3}:
+        raise InvalidFileError(path, [f"the column 'embedding' has type {column.type}: expected lists of numbers"])
+    numbers: Float32s = values.to_numpy(zero_copy_only=False).astype(np.float32)  # a missing number is NaN
+    return numbers.reshape(shape[0], shape[1] if len(shape) == 3 else 1, shape[-1])
+
+
+def write_cohort_parquet(path: Path, roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]) -> None:
+    """Writes a labelled cohort, one row group per disorder."""
+    vector = pa.list_(pa.float32(), encoder.dimensions)
+    embedding = vector if encoder.representations == 1 else pa.list_(vector, encoder.representations)
+    schema = pa.schema(
+        [*[pa.field(name, pa.string()) for name in TEXT_COLUMNS], pa.field("embedding", embedding)],
+        metadata={ENCODER_KEY: json.dumps(encoder.as_dict())},
+    )
+    with pq.ParquetWriter(path, schema) as writer:
+        for place, disorder in enumerate(roster.disorders):
+            images = roster.images_with(place)
+            nested = pa.FixedSizeListArray.from_arrays(pa.array(read(images).ravel()), encoder.dimensions)
+            if encoder.representations > 1:
+                nested = pa.FixedSizeListArray.from_arrays(nested, encoder.representations)
+            columns: list[list[Any]] = [
+                [roster.image_ids[image] for image in images],
+                [roster.patient_ids[roster.patient_of_image[image]] for image in images],
+                *[[value] * len(images) for value in disorder],
+            ]
+            arrays = [*[pa.array(column, pa.string()) for column in columns], nested]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))

@@ -1,0 +1,169 @@
+"""Killed processes, full disks, readers beside a writer."""
+
+from __future__ import annotations
+
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from cohorts import random_cohort
+
+from mien import Cohort, Gallery
+from mien.core.embeddings import unit_rows
+from mien.core.errors import GalleryError
+from mien.storage.formats.cohort_parquet import write_cohort_parquet
+from mien.storage.verification import problems
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "mien", *map(str, arguments)]
+
+
+def run(*arguments, **options):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False, **options)
+
+
+def run_and_kill(seconds, *arguments):
+    """Whether the command was still running when it was killed."""
+    with subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        return process.wait() == -signal.SIGKILL
+
+
+def content(directory):
+    """Everything a gallery says, from both of its halves."""
+    with sqlite3.connect(directory / "gallery.sqlite") as database:
+        dump = list(database.iterdump())
+    database.close()
+    return dump, {path.name: path.read_bytes() for path in directory.glob("index-*")}
+
+
+def write_parquet(path, cohort):
+    write_cohort_parquet(path, cohort.roster, cohort.encodings.encoder, lambda images: cohort.embeddings[images])
+
+
+@pytest.fixture
+def cohort(rng):
+    return random_cohort(rng, disorders=80, representations=12, dimensions=32, most_patients=5)
+
+
+def test_a_build_killed_at_any_moment_is_finished_by_the_same_command(tmp_path, cohort):
+    write_parquet(tmp_path / "cohort.parquet", cohort)
+    started = time.monotonic()
+    assert run("gallery", "build", tmp_path / "undisturbed", "--encodings", tmp_path / "cohort.parquet").returncode == 0
+    seconds = time.monotonic() - started
+    patients = {}
+    for image_id, patient_id, _ in cohort.roster.labels():
+        patients.setdefault(patient_id, set()).add(image_id)
+    moments = random.Random(3)
+    killed = 0
+    for number in range(8):
+        directory = tmp_path / f"gallery-{number}"
+        build = ("gallery", "build", directory, "--encodings", tmp_path / "cohort.parquet")
+        for _ in range(2):  # killed twice, then finished
+            killed += run_and_kill(moments.uniform(0.3, 1.1) * seconds, *build)
+            if (directory / "gallery.sqlite").exists():
+                assert_whole_patients(directory, patients)
+        finished = run(*build)
+        assert finished.returncode == 0, finished.stderr
+        assert content(directory) == content(tmp_path / "undisturbed")
+        assert list(problems(directory)) == []
+    assert killed >= 4  # the others were faster than their killer
+
+
+def assert_whole_patients(directory, patients):
+    try:
+        roster = Gallery.open(directory).roster
+    except GalleryError as error:  # killed before the tables were there
+        assert "never finished" in str(error)
+        return
+    found = {}
+    for image_id, patient_id, _ in roster.labels():
+        found.setdefault(patient_id, set()).add(image_id)
+    assert all(found[patient_id] == patients[patient_id] for patient_id in found)
+
+
+def test_a_removal_killed_at_any_moment_is_finished_by_repeating_it(tmp_path, cohort):
+    patient_id = cohort.roster.patient_ids[7]
+    names = {disorder.disorder_id: disorder for disorder in cohort.roster.disorders}
+    kept = [label for label in cohort.roster.labels() if label.patient_id != patient_id]
+    Gallery.build(tmp_path / "without", Cohort.join(cohort.encodings, kept, names))
+    raw = [cohort.embeddings[i].tobytes()[:64] for i in np.flatnonzero(cohort.roster.patient_of_image == 7)]
+    moments = random.Random(5)
+    for number in range(8):
+        directory = tmp_path / f"gallery-{number}"
+        Gallery.build(directory, cohort)
+        remove = ("gallery", "remove-patient", directory, patient_id)
+        run_and_kill(moments.uniform(0.2, 0.9), *remove)
+        assert list(Gallery.open(directory).roster.labels()) in (cohort.roster.labels(), kept)
+        again = run(*remove)
+        assert again.returncode == 0 or "no patient" in again.stderr  # the first one may have been done
+        assert list(problems(directory)) == []
+        for path in directory.iterdir():
+            assert not any(pattern in path.read_bytes() for pattern in raw), path
+        without = {n.partition(".")[2]: d for n, d in content(tmp_path / "without")[1].items() if n.endswith(".npy")}
+        assert {n.partition(".")[2]: d for n, d in content(directory)[1].items() if n.endswith(".npy")} == without
+
+
+@pytest.mark.parametrize("limit", [4096, 700_000, 1_000_000])
+def test_a_full_disk_leaves_the_old_gallery(tmp_path, cohort, rng, limit):
+    directory = tmp_path / "gallery"
+    Gallery.build(directory, random_cohort(rng, representations=12, dimensions=32, prefix="old-"))
+    before = content(directory)
+    write_parquet(tmp_path / "cohort.parquet", cohort)
+    add = run(
+        *("gallery", "add", directory, "--encodings", tmp_path / "cohort.parquet"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert add.returncode == 1, add.stderr
+    assert add.stderr.startswith("mien: ")
+    assert "as it was before" in add.stderr
+    assert content(directory) == before
+    assert list(problems(directory)) == []
+
+
+def test_readers_beside_a_writer_see_whole_generations(tmp_path, cohort):
+    """Odd generations lack one patient, even ones have everybody; every row a reader sees is right."""
+    directory = tmp_path / "gallery"
+    labels = cohort.roster.labels()
+    names = {disorder.disorder_id: disorder for disorder in cohort.roster.disorders}
+    extra = cohort.roster.patient_ids[11]
+    base = Cohort.join(cohort.encodings, [label for label in labels if label.patient_id != extra], names)
+    Gallery.build(directory, base)
+    row_of = dict(zip(cohort.roster.image_ids, unit_rows(cohort.embeddings).astype(np.float32), strict=True))
+    centroids = {1: base.index.patient_centroid_rows, 0: cohort.index.patient_centroid_rows}
+    ended, seen, failures = Event(), set(), []
+
+    def read():
+        try:
+            while not ended.is_set():
+                gallery = Gallery.open(directory)
+                seen.add(gallery.generation)
+                expected = base if gallery.generation % 2 else cohort
+                assert gallery.roster.labels() == expected.roster.labels()
+                rows = np.stack([row_of[image_id] for image_id in gallery.roster.image_ids])
+                np.testing.assert_array_equal(gallery.index.image_rows, rows)
+                np.testing.assert_array_equal(gallery.index.patient_centroid_rows, centroids[gallery.generation % 2])
+        except BaseException as error:  # noqa: BLE001 it is shown below
+            failures.append(error)
+
+    readers = [Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for _ in range(8):
+        Gallery.add(directory, cohort)
+        Gallery.remove_patients(directory, [extra])
+    ended.set()
+    for reader in readers:
+        reader.join()
+    assert failures == []
+    assert len(seen) > 3
+    assert Gallery.open(directory).generation == 17
