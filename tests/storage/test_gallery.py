@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cohorts import random_cohort, random_query_arrays
 
 from mien import Cohort, Disorder, Encoder, Encodings, Gallery, Label, Query, rank
 from mien.core.errors import (
@@ -19,6 +18,8 @@ from mien.core.errors import (
 from mien.core.method import TWELVE_METHODS
 from mien.storage import changes, database
 from mien.storage.verification import problems
+
+from cohorts import random_cohort, random_query_arrays
 
 MATRICES = ("image_rows", "image_lengths", "image_centroid_rows", "patient_centroid_rows")
 
@@ -366,9 +367,10 @@ def test_a_removal_that_was_cut_short_is_finished_by_repeating_it(tmp_path, rng,
     def cut(*_):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(changes, "_tidy", cut)
-        Gallery.remove_patients(directory, [cohort.roster.patient_ids[2]])
+        with pytest.raises(KeyboardInterrupt):
+            Gallery.remove_patients(directory, [cohort.roster.patient_ids[2]])
     assert cohort.roster.patient_ids[2] not in Gallery.open(directory).roster.patient_of_id
     assert any("removal was interrupted" in problem for problem in problems(directory))
     Gallery.remove_patients(directory, [cohort.roster.patient_ids[2]])

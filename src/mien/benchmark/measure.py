@@ -43,5 +43,5 @@ def reader(*matrices: Floats) -> Callable[[], object]:
     """An action that reads some matrices once from memory with all cores."""
     threads = os.cpu_count() or 1
     pool = ThreadPoolExecutor(threads)
-    parts = [part for matrix in matrices for part in np.array_split(matrix, threads)]
+    parts = [part for matrix in matrices for part in np.array_split(matrix, threads) if len(part)]
     return lambda: list(pool.map(np.max, parts))

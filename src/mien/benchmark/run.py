@@ -12,7 +12,7 @@ from mien.benchmark.measure import Line
 from mien.benchmark.ranking import ranking_benchmarks
 from mien.core.errors import MienError
 
-LINES = 6
+LINES = 7
 
 
 def benchmarks(size: float) -> Iterator[Line]:

@@ -63,7 +63,8 @@ class CohortCollector:
         if row.embedding.shape != others.shape:
             sizes = [" x ".join(map(str, embedding.shape)) for embedding in (row.embedding, others)]
             return f"image {shown(row.image_id)} has an embedding of {sizes[0]} numbers, others of {sizes[1]}"
-        if not np.array_equal(self.embedding_of.setdefault(row.image_id, row.embedding), row.embedding):
+        first = self.embedding_of.setdefault(row.image_id, row.embedding)
+        if first is not row.embedding and not np.array_equal(first, row.embedding):
             return f"image {shown(row.image_id)} is there twice, with different embeddings: keep one"
         return None
 

@@ -18,6 +18,7 @@ from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.inert_pickle import NUMPY_NAMES, Inert, as_array, load_inert
 
 FRAME_NAMES = NUMPY_NAMES | {
+    "builtins.bytearray",
     "builtins.slice",
     "pandas.DataFrame",
     "pandas.Index",
@@ -58,9 +59,10 @@ def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encod
     collector = RowCollector(path)
     for row in rows:
         try:
-            vector = np.array(vectors[row], dtype=np.float32, ndmin=1)
+            with np.errstate(over="ignore"):  # an infinite value is refused by name
+                vector = np.array(vectors[row], dtype=np.float32, ndmin=1)
             key = (str(models[row]), str(int(flips[row])), str(int(grays[row])))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise InvalidFileError(path, [f"row {row + 1}, image {shown(image_ids[row])}: {error}"]) from error
         collector.add([image_ids[row]], [key], [0], [0], vector[np.newaxis])
     kept = {image_ids[row] for row in rows}
@@ -99,11 +101,17 @@ def _values(value: Any) -> Any:
     return as_array(value)
 
 
+def _bytes(value: Any) -> bytes:
+    """Bytes as they are, or as pickles before protocol 5 wrap them."""
+    content: bytes = value.args[0] if isinstance(value, Inert) else value
+    return content
+
+
 def _texts(arrow: tuple[Any, ...]) -> list[str]:
     """The texts of an Arrow array, from the parts it was pickled as."""
     alias, length, null_count, offset, buffers = arrow[:5]
     kind = {"string": pa.string(), "large_string": pa.large_string()}[alias.args[0]]
-    parts = [None if buffer is None else pa.py_buffer(buffer.args[0]) for buffer in buffers]
+    parts = [None if buffer is None else pa.py_buffer(_bytes(buffer.args[0])) for buffer in buffers]
     array = pa.Array.from_buffers(kind, length, parts, null_count, offset)
     array.validate(full=True)  # offsets of a forged file would read foreign memory
     texts: list[str] = array.to_pylist()

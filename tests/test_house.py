@@ -1,0 +1,129 @@
+"""The rules of the house: which room may look into which, what an import costs, what the documents promise."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mien
+from mien.cli.main import main
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "mien"
+FLOORS = {  # imports point downwards only
+    "cli": 3,
+    "report": 2,
+    "benchmark": 2,
+    "simulation": 1,
+    "storage": 1,
+    "core": 0,
+}
+
+
+def modules():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imported_rooms(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path}: relative import"
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "mien" and len(parts) > 1 and parts[1] in FLOORS:
+                yield parts[1]
+
+
+def test_every_room_has_a_floor():
+    assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == set(FLOORS)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_downwards(path):
+    room = path.relative_to(PACKAGE).parts[0]
+    if room in FLOORS:
+        for other in imported_rooms(path):
+            assert other == room or FLOORS[other] < FLOORS[room], f"{room} must not look into {other}"
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "core").rglob("*.py")), ids=lambda path: path.name)
+def test_the_core_knows_numpy_and_nothing_else(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [node.module] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for top in (name.split(".")[0] for name in names):
+            assert top in {"mien", "numpy", *sys.stdlib_module_names}
+            assert top not in {"io", "logging", "os", "pathlib", "random", "sqlite3", "time"}
+
+
+def test_importing_mien_loads_nothing_heavier_than_numpy():
+    code = "import sys, mien; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"pyarrow", "pandas", "sklearn", "scipy", "matplotlib", "rich", "typer", "pydantic", "onnxruntime", "cv2"}
+    assert not heavy & set(loaded)
+
+
+def test_the_public_names_are_these():
+    assert sorted(mien.__all__) == sorted(
+        [
+            *("BASELINE", "FULL", "Cohort", "Disorder", "Encoder", "Encodings", "Gallery", "Label", "Method"),
+            *("MienError", "Query", "RankedDisorder", "Ranking", "Roster", "__version__", "rank"),
+        ]
+    )
+    assert all(hasattr(mien, name) for name in mien.__all__)
+
+
+def test_every_error_is_a_mien_error():
+    from mien.core import errors
+
+    raised = [thing for thing in vars(errors).values() if isinstance(thing, type) and issubclass(thing, Exception)]
+    assert all(issubclass(error, mien.MienError) for error in raised)
+
+
+def test_every_equation_has_its_function():
+    table = (ROOT / "docs" / "equations.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)`(?:, `([^`]+)`)? \| `(mien\.[a-z_.]+)\.([a-z_]+)` \|", table, flags=re.MULTILINE)
+    assert len(rows) == 11
+    for label, other_label, module, name in rows:
+        function = getattr(__import__(module, fromlist=[name]), name)
+        for text in filter(None, (label, other_label)):
+            assert text in function.__doc__, f"{name} does not say that it is {text}"
+
+
+def test_the_readme_commands_run(tmp_path, monkeypatch, capsys):
+    """Every `mien ...` line of the README's console blocks, in the order of the page, in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    readme = (ROOT / "README.md").read_text()
+    commands = re.findall(r"^\$ mien (.+)$", readme, flags=re.MULTILINE)
+    assert len(commands) >= 6
+    write_example_files(tmp_path)
+    for command in commands:
+        monkeypatch.setattr(sys, "argv", ["mien", *shlex.split(command)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code, f"mien {command}: {capsys.readouterr().err}"
+
+
+def write_example_files(directory):
+    """The files that the README speaks of."""
+    header = "img_name;model;flip;gray;class_conf;representations\n"
+    rows = [
+        f"{image}_rot_aligned.jpg;m{model};{flip};{gray};[0];[{image}.5, {model}.25, 1.0, {(image * 7) % 5}.0]\n"
+        for image in range(1, 9)
+        for model in range(3)
+        for flip in (0, 1)
+        for gray in (0, 1)
+    ]
+    (directory / "all_encodings.csv").write_text(header + "".join(rows))
+    (directory / "gallery_images.csv").write_text(
+        "image_id,subject,label\n" + "".join(f"{image},{100 + image // 2},{image % 3}\n" for image in range(1, 7))
+    )
+    (directory / "gmdb_syndromes.tsv").write_text("syndrome_id\tsyndrome_name\tOMIM\n0\tKabuki syndrome\t147920\n")
+    (directory / "test_images.csv").write_text("image_id,subject\n7,201\n8,201\n")
