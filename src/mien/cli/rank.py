@@ -53,4 +53,4 @@ def rank(
     if json:
         show.print_json(ranking_document(rankings, opened, chosen))
     elif out is None:
-        show.print_rankings(rankings, opened, chosen)
+        show.print_answer(rankings, opened, chosen)

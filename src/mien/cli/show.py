@@ -23,8 +23,7 @@ from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut
 from mien.storage.loading import Progress as ReportProgress
 
-BAR_WIDTH = 12
-MOST_TABLES = 5
+MOST_TABLES = 3
 LINES_IN_SUMMARY = 3
 
 
@@ -71,30 +70,34 @@ def print_left_out(left_out: LeftOut) -> None:
         sys.stderr.write(f"{len(missing):,} images of the tables have no encoding and were left out: {ids}{more}\n")
 
 
-def print_rankings(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:
-    """A table per query; many queries share one."""
-    out = console()
-    described = ", ".join(f"{name} {value}" for name, value in method.as_dict().items())
+def print_answer(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:
+    """Rankings for a person: what was compared with what, the tables, the notice."""
     counts = gallery.as_dict()
-    out.print(f"[bold]method[/]   {described}")
-    out.print(
-        f"[bold]gallery[/]  {text(str(gallery.directory))}, generation {gallery.generation}:"
-        f" {counts['images']:,} images of {counts['patients']:,} patients,"
-        f" {counts['disorders']:,} disorders, {text(str(gallery.encoder))}"
+    console().print(
+        f"[bold]gallery[/] {text(str(gallery.directory))}, generation {gallery.generation}:"
+        f" {counts['images']:,} images of {counts['patients']:,} patients with {counts['disorders']:,} disorders,"
+        f" {text(str(gallery.encoder))}",
+        soft_wrap=True,
     )
+    console().print(f"[bold]method[/]  {', '.join(f'{name} {value}' for name, value in method.as_dict().items())}\n")
+    print_rankings(rankings)
+    console().print(f"\n[dim]Distances: smaller is closer. {NOTICE}[/]")
+
+
+def print_rankings(rankings: Sequence[Ranking]) -> None:
+    """A table per query; many queries share one."""
     if len(rankings) > MOST_TABLES:
-        out.print(_summary(rankings))
+        console().print(_summary(rankings))
     else:
         for ranking in rankings:
-            out.print(_ranking_table(ranking))
-    out.print(f"[dim]{NOTICE} Distances: smaller is closer.[/]")
+            console().print(_ranking_table(ranking))
 
 
 def _whose(ranking: Ranking) -> str:
     photos = f"{len(ranking.image_ids)} image{'s' * (len(ranking.image_ids) > 1)}"
     who = "query" if ranking.patient_id is None else f"patient {text(ranking.patient_id)}"
     left_out = ", ".join(text(patient) for patient in ranking.excluded_gallery_patients)
-    return f"{who}, {photos}" + (f" (gallery patient left out: {left_out})" if left_out else "")
+    return f"{who}, {photos}" + (f" (left out of the gallery: {left_out})" if left_out else "")
 
 
 def _disorder(line: RankedDisorder) -> str:
@@ -104,24 +107,22 @@ def _disorder(line: RankedDisorder) -> str:
 
 def _ranking_table(ranking: Ranking) -> Table:
     table = Table(title=_whose(ranking), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
-    for name in ("", "disorder", "distance", "", "centroid", "nearest", "nearest image", "of patient", "gallery"):
-        table.add_column(
-            name, justify="right" if name in ("", "distance", "centroid", "nearest") else "left", overflow="fold"
-        )
-    table.columns[3].justify = "left"
-    farthest = max(line.distance for line in ranking.disorders)
+    table.add_column("", justify="right")
+    table.add_column("disorder", ratio=2, overflow="fold")
+    table.add_column("distance", justify="right")
+    table.add_column("centroid", justify="right")
+    table.add_column("nearest", justify="right")
+    table.add_column("nearest image (patient)", ratio=1, overflow="fold")
+    table.add_column("images (patients)", justify="right")
     for line in ranking.disorders:
-        closeness = 1 - line.distance / farthest if farthest else 1
         table.add_row(
             str(line.rank),
             _disorder(line),
-            f"{line.distance:.4f}",
-            f"[cyan]{'━' * max(1, round(BAR_WIDTH * closeness))}[/]",
+            f"[bold]{line.distance:.4f}[/]",
             f"{line.centroid_distance:.4f}",
             f"{line.nearest_distance:.4f}",
-            text(line.nearest_image_id),
-            text(line.nearest_patient_id),
-            f"{line.gallery_patients} patients, {line.gallery_images} images",
+            f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
+            f"{line.gallery_images} ({line.gallery_patients})",
         )
     return table
 

@@ -9,7 +9,7 @@ from mien.core.cohort import Cohort, Encodings
 from mien.core.encoder import Encoder
 from mien.core.roster import Disorder, Label
 
-DISORDER_LENGTH = 0.55  # share of a disorder's direction in an image, the rest being the patient and the photo
+DISORDER_LENGTH = 0.3  # share of a disorder's direction in an image, the rest being the patient and the photo
 PATIENT_LENGTH = 0.5
 SIMULATED_ENCODER = "simulated"
 
