@@ -67,7 +67,7 @@ def test_demo_ranks_and_explains(mien):
     code, out, _ = mien("demo")
     assert code == 0
     assert "Simulated data" in out
-    assert "never gives a diagnosis" in out
+    assert "never gives a diagnosis" in " ".join(out.split())
 
 
 def test_build_and_rank_with_one_command_each_on_real_embeddings(mien, ten_syndromes, tmp_path):
@@ -147,7 +147,7 @@ def test_a_person_reads_a_table(mien, gallery, table, cohort, tmp_path):
     code, out, _ = mien("rank", "--gallery", gallery, "--encodings", table, "--metadata", metadata)
     assert code == 0
     for part in ("someone", "Disorder", "nearest", "centroid", "never gives a diagnosis", "generation 1"):
-        assert part in out
+        assert part in " ".join(out.split())
 
 
 def test_rankings_are_written_as_tsv_parquet_and_json(mien, gallery, table, tmp_path):
