@@ -35,9 +35,10 @@ def write_index(
     def allocate(field: str, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:
         path = _path(directory, generation, f"{field}.npy{TEMPORARY}")
         matrix: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-        with path.open("r+b") as file:
-            # a full disk is an error here; later, in the middle of the map, it would be a bus error
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        if hasattr(os, "posix_fallocate"):  # not on every system
+            with path.open("r+b") as file:
+                # a full disk is an error here; later, in the middle of the map, it would be a bus error
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
         return matrix
 
     _path(directory, generation, "json").unlink(missing_ok=True)
