@@ -258,7 +258,10 @@ METADATA = {
     "only a header": (b"image_id,subject,label\n", ["no image has both a patient and a disorder"]),
     "wrong separator": (b"image_id;subject;label\n1;p;A\n", ["separated by semicolons"]),
     "short and long rows": (b"image_id,subject,label\n1,p\n2,q,B\n3,r,C,D\n", ["row 2: 2 fields", "row 4: 4 fields"]),
-    "blank id": (b"image_id,subject,label\n1,p,A\n,p,A\n2,,A\n", ["row 3: an id is blank", "row 4: an id is blank"]),
+    "blank id": (
+        b"image_id,subject,label\n1,p,A\n,p,A\n2,,A\n",
+        ["row 3: the image's id is blank", "row 4: the patient's id is blank"],
+    ),
     "one image, two patients": (b"image_id,subject,label\n1,p,A\n1,q,A\n", ["row 3", "'1'", "'q'", "'p'"]),
     "open quote": (b'image_id,subject,label\n1,"p,A\n', ["row 2"]),
     "image without encoding": (
@@ -349,7 +352,7 @@ COHORTS = {
         ["row 2", "there twice"],
     ),
     "two patients": ([[1.0, 2.0], [1.0, 2.0]], {"image_id": ["1", "1"]}, ["row 2", "an image shows one person"]),
-    "blank patient": ([[1.0, 2.0], [1.0, 3.0]], {"patient_id": ["p", None]}, ["row 2", "an id is blank"]),
+    "blank patient": ([[1.0, 2.0], [1.0, 3.0]], {"patient_id": ["p", None]}, ["row 2", "the patient's id is blank"]),
     "no embedding column": (None, {}, ["'embedding' is missing"]),
 }
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Method, Query, rank
-from mien.core.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
+from mien.core.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError, InvalidMethodError
 from mien.core.method import TWELVE_METHODS
 
 import oracle
@@ -159,7 +159,39 @@ def test_a_query_without_patient_id_is_known_by_its_images(rng):
     [query] = [q for q in cohort.queries() if q.patient_id == "p0-0"]
     anonymous = Query(query.encodings)
     assert rank(cohort, anonymous)[0].excluded_gallery_patients == ("p0-0",)
-    assert rank(cohort, Query(query.encodings, "somebody else"))[0].excluded_gallery_patients == ()
+    for single in rank(cohort, anonymous, BASELINE):
+        assert single.excluded_gallery_patients == ("p0-0",)
+
+
+def test_a_known_photo_under_another_patient_id_is_recognised_by_its_embedding(rng):
+    cohort = random_cohort(rng)
+    [query] = [q for q in cohort.queries() if q.patient_id == "p0-0"]
+    assert rank(cohort, Query(query.encodings, "somebody else"))[0].excluded_gallery_patients == ("p0-0",)
+    other = Encodings.of(query.encodings.image_ids, rng.standard_normal(query.encodings.embeddings.shape))
+    assert rank(cohort, Query(other, "somebody else"))[0].excluded_gallery_patients == ()
+
+
+def test_one_new_photo_beside_a_known_one_is_not_ranked_against_its_own_patient(rng):
+    cohort = random_cohort(rng)
+    known = cohort.embeddings[cohort.roster.image_of_id["i0"]]
+    query = Query.of(np.stack([known, known * 1.1 + 0.01]), ["i0", "a new photo"])
+    for ranking in rank(cohort, query, BASELINE):
+        assert ranking.excluded_gallery_patients == ("p0-0",)
+
+
+def test_a_disorder_whose_images_cancel_out_lies_at_right_angles_to_everything():
+    opposite = np.array([[1.0, 2.0], [-1.0, -2.0], [1.0, 1.0]])
+    cohort = Cohort.of(opposite, image_ids=["1", "2", "3"], patient_ids=["p", "q", "r"], disorder_ids=["A", "A", "B"])
+    lines = {line.disorder_id: line for line in rank(cohort, Query.of(np.array([[1.0, 2.0]])))[0].disorders}
+    assert lines["A"].centroid_distance == 1
+    assert lines["A"].nearest_distance == pytest.approx(0, abs=1e-7)
+
+
+def test_no_line_or_fewer_cannot_be_asked_for(rng):
+    cohort = random_cohort(rng)
+    for top in (0, -1):
+        with pytest.raises(InvalidMethodError, match="at least one disorder"):
+            rank(cohort, cohort.queries(), top=top)
 
 
 def test_a_gallery_of_the_querys_patient_alone_cannot_rank():

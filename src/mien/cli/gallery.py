@@ -59,17 +59,18 @@ def remove_patient(
         show.print_json({"generation": generation, "removed_patients": patient_ids})
     else:
         who = ", ".join(show.text(patient_id) for patient_id in patient_ids)
-        show.console().print(f"erased from {directory}, now generation {generation}: patient {who}")
+        show.console().print(f"erased from {show.text(str(directory))}, now generation {generation}: patient {who}")
 
 
 @app.command()
 def info(directory: Directory, json: options.JsonOption = False) -> None:
     """Show what a gallery holds."""
-    document = gallery_document(Gallery.open(directory))
+    gallery = Gallery.open(directory)
+    document = gallery_document(gallery)
     if json:
         show.print_json(document)
     else:
-        show.print_gallery(document)
+        show.print_gallery(gallery, document)
 
 
 @app.command()
@@ -83,7 +84,7 @@ def verify(directory: Directory, json: options.JsonOption = False) -> None:
         for line in found:
             show.console().print(show.text(line), soft_wrap=True)
         if not found:
-            show.console().print(f"{directory}: sound")
+            show.console().print(f"{show.text(str(directory))}: sound")
     if found:
         raise typer.Exit(1)
 
@@ -100,7 +101,7 @@ def export(
     if json:
         show.print_json({"out": str(out), "rows": rows})
     else:
-        show.console().print(f"{out}: {rows:,} rows")
+        show.console().print(f"{show.text(str(out))}: {rows:,} rows")
 
 
 def _import(directory: Path, source: Source, *, exactly: bool, json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from pathlib import PurePath
 
 import typer
@@ -43,21 +44,28 @@ def repeat_option(arguments: list[str], option: str = "--metadata") -> list[str]
     ['build', 'DIR', '--metadata', 'a.csv', '--metadata', 'b.tsv', '--json']
     """
     result: list[str] = []
-    in_option = False
-    for place, argument in enumerate(arguments):
-        first_value = place > 0 and arguments[place - 1] == option
-        if in_option and not first_value:
-            in_option = PurePath(argument).suffix.lower() in (".csv", ".tsv") and not argument.startswith("-")
-            result += [option] if in_option else []
-        in_option = in_option or argument == option
+    values = 0  # of the option, so far; none outside of it
+    for argument in arguments:
+        if values and (argument.startswith("-") or PurePath(argument).suffix.lower() not in {".csv", ".tsv"}):
+            values = 0
+        if values:
+            result.append(option)
+        if values or (result and result[-1] == option) or argument.startswith(f"{option}="):
+            values += 1
         result.append(argument)
     return result
 
 
 def main() -> None:
     """Runs a command; refused input ends with one message and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character still gets the rest
     try:
         app(repeat_option(sys.argv[1:]))
+    except UnicodeEncodeError as error:
+        sys.stderr.write(f"mien: {error.object!r} is not UTF-8 text\n")
+        sys.exit(1)
     except MienError as error:
         sys.stderr.write(f"mien: {error}\n")
         sys.exit(1)

@@ -30,11 +30,13 @@ AlphaOption = Annotated[
     float | None, typer.Option("--alpha", help="Share of images in the proportional score.  [default: 0.05]")
 ]
 EncodingsOption = Annotated[
-    Path, typer.Option("--encodings", help="GM-Arc CSV or pickled frame, or a cohort table (Parquet or CSV).")
+    Path, typer.Option("--encodings", readable=False, help="GM-Arc CSV or pickled frame, or a cohort table.")
 ]
 MetadataOption = Annotated[
     list[Path] | None,
-    typer.Option("--metadata", metavar="FILE...", help="Tables: image_id, subject, label; and names of disorders."),
+    typer.Option(
+        "--metadata", metavar="FILE...", readable=False, help="Tables: image_id, subject, label; and disorders' names."
+    ),
 ]
 EncoderOption = Annotated[
     str | None, typer.Option("--encoder", help="Name of the encoder, where the file does not say.", show_default=False)

@@ -9,7 +9,7 @@ import typer
 
 from mien.cli import options, show
 from mien.core.ranking import rank as rank_queries
-from mien.report.rankings import check_suffix, ranking_document, write_rankings
+from mien.report.rankings import check_out, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_queries
 
@@ -33,10 +33,10 @@ def rank(
 ) -> None:
     """Rank the gallery's disorders for one or many patients, with the evidence for every rank."""
     chosen = options.method_of(method, fusion, score, centroid_weight, alpha)
-    if not (top == "all" or (top.isdecimal() and int(top) > 0)):
+    if not (top.lower() == "all" or (top.isdecimal() and int(top) > 0)):
         raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
     if out is not None:
-        check_suffix(out)
+        check_out(out, inputs=[encodings, *(metadata or ())], gallery=gallery)
     opened = Gallery.open(gallery)
     opened.index  # noqa: B018 an empty gallery is refused before anything is read
     with show.progress("reading encodings") as report:
@@ -45,12 +45,16 @@ def rank(
         rankings = []
         for start in range(0, len(queries), QUERIES_PER_STEP):
             step = queries[start : start + QUERIES_PER_STEP]
-            rankings += rank_queries(opened, step, chosen, top=None if top == "all" else int(top))
+            rankings += rank_queries(opened, step, chosen, top=None if top.lower() == "all" else int(top))
             report(start + len(step), len(queries))
     show.print_left_out(left_out)
     if out is not None:
         write_rankings(out, rankings, opened, chosen)
+        show.note(f"{out}: {len(rankings):,} rankings")
     if json:
-        show.print_json(ranking_document(rankings, opened, chosen))
+        document = ranking_document(rankings, opened, chosen)
+        if left_out.images_without_encoding:
+            document["images_without_encoding"] = left_out.images_without_encoding
+        show.print_json(document)
     elif out is None:
         show.print_answer(rankings, opened, chosen)

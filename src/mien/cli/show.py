@@ -58,16 +58,19 @@ def text(value: str | None) -> str:
     return "" if value is None else escape(value if value.isprintable() else shown(value)[1:-1])
 
 
+def note(line: str) -> None:
+    """A remark on stderr: stdout carries only results."""
+    sys.stderr.write(f"{line}\n")
+
+
 def print_left_out(left_out: LeftOut) -> None:
     """Says on stderr what the join of encodings and metadata did not take."""
     if left_out.encodings_without_metadata:
-        sys.stderr.write(
-            f"{left_out.encodings_without_metadata:,} images of the encodings are in no table and were left out\n"
-        )
+        note(f"{left_out.encodings_without_metadata:,} images of the encodings are in no table and were left out")
     if missing := left_out.images_without_encoding:
         ids = ", ".join(shown(image_id) for image_id in missing[:10])
         more = ", …" if len(missing) > 10 else ""
-        sys.stderr.write(f"{len(missing):,} images of the tables have no encoding and were left out: {ids}{more}\n")
+        note(f"{len(missing):,} images of the tables have no encoding and were left out: {ids}{more}")
 
 
 def print_answer(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:
@@ -93,11 +96,15 @@ def print_rankings(rankings: Sequence[Ranking]) -> None:
             console().print(_ranking_table(ranking))
 
 
+def _images(ranking: Ranking) -> str:
+    count = len(ranking.image_ids)
+    return f"{count} images" if count > 1 else f"image {text(ranking.image_ids[0])}"
+
+
 def _whose(ranking: Ranking) -> str:
-    photos = f"{len(ranking.image_ids)} image{'s' * (len(ranking.image_ids) > 1)}"
     who = "query" if ranking.patient_id is None else f"patient {text(ranking.patient_id)}"
     left_out = ", ".join(text(patient) for patient in ranking.excluded_gallery_patients)
-    return f"{who}, {photos}" + (f" (left out of the gallery: {left_out})" if left_out else "")
+    return f"{who}, {_images(ranking)}" + (f" (left out of the gallery: {left_out})" if left_out else "")
 
 
 def _disorder(line: RankedDisorder) -> str:
@@ -129,19 +136,23 @@ def _ranking_table(ranking: Ranking) -> Table:
 
 def _summary(rankings: Sequence[Ranking]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("patient", "images", *[f"rank {n + 1}" for n in range(LINES_IN_SUMMARY)]):
+    lines = min(LINES_IN_SUMMARY, max(len(ranking.disorders) for ranking in rankings))
+    excluding = any(ranking.excluded_gallery_patients for ranking in rankings)
+    names = ["patient", "images", *[f"rank {n + 1}" for n in range(lines)], *["left out of the gallery"] * excluding]
+    for name in names:
         table.add_column(name, overflow="fold")
     for ranking in rankings:
-        first = [f"{_disorder(line)} {line.distance:.4f}" for line in ranking.disorders[:LINES_IN_SUMMARY]]
-        images = str(len(ranking.image_ids)) if len(ranking.image_ids) > 1 else text(ranking.image_ids[0])
-        table.add_row(text(ranking.patient_id) or "query", images, *first)
+        first = [f"{_disorder(line)} {line.distance:.4f}" for line in ranking.disorders[:lines]]
+        first += [""] * (lines - len(first))
+        left_out = [", ".join(text(patient) for patient in ranking.excluded_gallery_patients)] * excluding
+        table.add_row(text(ranking.patient_id) or "query", _images(ranking), *first, *left_out)
     return table
 
 
-def print_gallery(document: dict[str, Any]) -> None:
+def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
     """A gallery's document as lines."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name, value in document.items():
+    for name, value in {**document, "encoder": str(gallery.encoder or "none yet")}.items():
         if isinstance(value, dict):
             described = ", ".join(f"{key.replace('_', ' ')} {item}" for key, item in value.items() if item is not None)
         else:

@@ -1,4 +1,4 @@
-"""The names of the array types."""
+"""The names of the array types, and runs in sorted arrays."""
 
 from __future__ import annotations
 
@@ -12,3 +12,14 @@ Float32s = npt.NDArray[np.float32]
 Float64s = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
+
+
+def run_starts(values: Ints, first_of_group: Ints) -> Bools:
+    """Where a run of equal values begins; runs end where a group does.
+
+    >>> run_starts(np.array([7, 7, 8, 8, 8]), np.array([0, 4])).tolist()
+    [True, False, True, False, True]
+    """
+    starts: Bools = np.diff(values, prepend=-1) != 0
+    starts[first_of_group] = True
+    return starts

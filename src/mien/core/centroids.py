@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.arrays import Float64s, Floats, Ints, run_starts
 
 FIRST = np.zeros(1, dtype=np.intp)  # one group, from the first row on
 
@@ -40,8 +40,6 @@ def patient_weighted_centroids(embeddings: Floats, patient_of_row: Ints, first_i
     >>> patient_weighted_centroids(rows, np.array([0, 0, 1]), np.array([0])).tolist()
     [[[2.5]]]
     """
-    starts = np.diff(patient_of_row, prepend=-1) != 0
-    starts[first_image] = True
-    first_of_patient = np.flatnonzero(starts)
+    first_of_patient = np.flatnonzero(run_starts(patient_of_row, first_image))
     first_patient = np.searchsorted(first_of_patient, first_image)
     return group_means(group_means(embeddings, first_of_patient), first_patient)

@@ -17,6 +17,8 @@ def as_embeddings(values: Floats) -> Float32s:
     (5, 1, 320)
     """
     values = np.asarray(values)
+    if values.ndim not in {2, 3}:
+        raise InvalidCohortError(f"embeddings of shape {values.shape}: expected (images, representations, dimensions)")
     with np.errstate(over="ignore"):  # an infinite value is refused by name
         return np.ascontiguousarray(values[:, np.newaxis, :] if values.ndim == 2 else values, dtype=np.float32)
 
@@ -52,12 +54,12 @@ def embedding_lengths(embeddings: Floats) -> Float64s:
     return lengths
 
 
-def unit_rows(embeddings: Floats, whose: str = "an image") -> Float64s:
+def unit_rows(embeddings: Floats, whose: str | None = None) -> Float64s:
     """One row of length one per raw embedding: the unit vectors of its representations, side by side, over sqrt(R).
 
     The product of two unit rows is the mean of the representations' cosines, so that
-    `1 - product` is the paper's distance (eq:avg-distance). A mean of embeddings that cancel out has no direction
-    and is refused; `whose` embeddings they are is said then.
+    `1 - product` is the paper's distance (eq:avg-distance). Embeddings that cancel out in a mean have no direction:
+    their row is zero, at distance 1 from everything; they are refused where `whose` they are is said.
 
     >>> rows = unit_rows(np.array([[[3.0, 4.0], [0.0, 2.0]]]))
     >>> rows.round(3)
@@ -67,7 +69,9 @@ def unit_rows(embeddings: Floats, whose: str = "an image") -> Float64s:
     wide = embeddings.astype(np.float64)
     lengths = embedding_lengths(wide)
     if not lengths.all():
-        raise InvalidCohortError(f"the embeddings of {whose} cancel out to length zero: re-encode the images")
+        if whose is not None:
+            raise InvalidCohortError(f"the embeddings of {whose} cancel out to length zero: re-encode the images")
+        lengths[lengths == 0] = 1
     wide /= (lengths * np.sqrt(representations))[:, :, np.newaxis]
     return wide.reshape(count, -1)
 

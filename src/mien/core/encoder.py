@@ -39,6 +39,12 @@ class Encoder:
                     f"{field.replace('_', ' ')} differ, encode both with the same encoder"
                 )
 
+    def completed_by(self, other: Encoder) -> Encoder:
+        """This identity, its unknown fields taken from `other`."""
+        return Encoder(
+            **{name: getattr(other, name) if value is None else value for name, value in asdict(self).items()}
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """The identity as plain values, for JSON."""
         return asdict(self)

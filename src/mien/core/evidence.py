@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
-from mien.core.errors import EmptyGalleryError
+from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints, run_starts
 from mien.core.fusion import fuse_distances
 from mien.core.index import GalleryIndex
 from mien.core.method import Method
@@ -52,8 +51,8 @@ class Probes(NamedTuple):
 
 
 def float32_error(width: int) -> float:
-    """The most by which two distances of the first look can be off together: rounding of `width` float32 products."""
-    return 2 * (width + 8) * 2.0**-24
+    """The most by which a difference of two distances can change between the looks: four sums of `width` products."""
+    return 4 * (width + 8) * 2.0**-24
 
 
 def pair_distances(row: Float32s, others: Floats) -> Float64s:
@@ -98,8 +97,6 @@ class Shortlists:
             count = np.add.reduceat(kept.astype(np.intp), first)
             place, probe, disorder, count = place[kept], probe[count > 0], disorder[count > 0], count[count > 0]
             first = count.cumsum() - count
-            if len(np.unique(probe)) < len(probes.rows):
-                raise EmptyGalleryError("every gallery image belongs to the query's own patient: nothing to rank")
         return cls(probe, disorder, first, count, roster.image_of_label[place], place)
 
     def compare(self, index: GalleryIndex, first_look: Floats, probes: Probes, method: Method) -> Parts:
@@ -111,7 +108,7 @@ class Shortlists:
         image_distances = first_look[self.probe_of_entry.repeat(self.label_count), self.place_of_label].astype(
             np.float64
         )
-        neighbours = np.maximum(scoring.neighbours(self.label_count, method.weights), 1)  # one is shown in any case
+        neighbours = scoring.neighbours(self.label_count, method.weights)
         bound = _kth_smallest(image_distances, self.first_label, neighbours) + float32_error(probes.rows.shape[1])
         decides = np.flatnonzero(image_distances <= bound.repeat(self.label_count))
         images = self.image_of_label[decides]
@@ -135,10 +132,8 @@ class Shortlists:
         """Of each entry: its nearest image, ties going to the first by (patient id, image id), and its patients."""
         closest = np.flatnonzero(image_distances == nearest.repeat(self.label_count))
         images = self.image_of_label[closest[np.searchsorted(closest, self.first_label)]]
-        patients = roster.patient_of_image[self.image_of_label]
-        is_next_patient = np.diff(patients, prepend=-1) != 0  # an entry's labels are sorted by patient
-        is_next_patient[self.first_label] = True
-        return images, np.add.reduceat(is_next_patient.astype(np.intp), self.first_label)
+        starts = run_starts(roster.patient_of_image[self.image_of_label], self.first_label)  # sorted by patient
+        return images, np.add.reduceat(starts.astype(np.intp), self.first_label)
 
 
 def _kth_smallest(image_distances: Float64s, first_image: Ints, k: Ints) -> Float64s:

@@ -13,7 +13,7 @@ from mien.core.arrays import Float32s, Float64s, Floats, Ints
 from mien.core.centroids import FIRST, image_weighted_centroids, patient_weighted_centroids
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
-from mien.core.errors import EmptyGalleryError, shown
+from mien.core.errors import EmptyGalleryError
 from mien.core.roster import Roster
 
 CentroidKind = Literal["image", "patient"]
@@ -43,7 +43,7 @@ class GalleryIndex:
         return self.image_centroid_rows if kind == "image" else self.patient_centroid_rows
 
     def raw_embeddings(self, images: Ints) -> Float64s:
-        """Embeddings as they were before they became unit rows, to float32 rounding."""
+        """Embeddings as they were before they became unit rows, but for float32 rounding."""
         representations = self.encoder.representations
         units = self.image_rows[images].reshape(len(images), representations, -1).astype(np.float64)
         raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
@@ -52,9 +52,7 @@ class GalleryIndex:
     def centroid_row_of(self, images: Ints, kind: CentroidKind) -> Float64s:
         """The unit row of the centroid of some images, which are sorted by patient."""
         centroid = _centroid(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
-        row: Float64s = unit_rows(
-            centroid, f"image {shown(self.roster.image_ids[images[0]])} and others of its disorder"
-        )[0]
+        row: Float64s = unit_rows(centroid)[0]
         return row
 
 
@@ -93,13 +91,12 @@ def build_index(
         image_centroid_rows=allocate("image_centroid_rows", (disorders, width), np.float32),
         patient_centroid_rows=allocate("patient_centroid_rows", (disorders, width), np.float32),
     )
-    for disorder, name in enumerate(roster.disorders):
+    for disorder in range(disorders):
         rows = roster.images_with(disorder)
         raw = read(rows)
         index.image_rows[rows] = unit_rows(raw)
         index.image_lengths[rows] = embedding_lengths(raw)
-        whose = f"disorder {shown(name.disorder_id)}"
         patient_of_row = roster.patient_of_image[rows]
-        index.image_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "image"), whose)[0]
-        index.patient_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "patient"), whose)[0]
+        index.image_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "image"))[0]
+        index.patient_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "patient"))[0]
     return index

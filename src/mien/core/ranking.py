@@ -15,8 +15,8 @@ import numpy as np
 from mien.core.arrays import Floats
 from mien.core.cohort import Query
 from mien.core.embeddings import mean_cosine_distance, unit_rows
-from mien.core.errors import shown
-from mien.core.evidence import Probes, RankedDisorder, Shortlists, ranked_disorders
+from mien.core.errors import EmptyGalleryError, InvalidMethodError, shown
+from mien.core.evidence import Probes, RankedDisorder, Shortlists, float32_error, pair_distances, ranked_disorders
 from mien.core.fusion import fuse_distances, probe_embeddings
 from mien.core.index import GalleryIndex
 from mien.core.method import FULL, Method
@@ -36,7 +36,7 @@ class Ranking(NamedTuple):
     disorders: tuple[RankedDisorder, ...]
 
 
-class Gallery(Protocol):
+class HasIndex(Protocol):
     """Anything that queries can be ranked against: a cohort, a stored gallery, or an index itself."""
 
     @property
@@ -45,7 +45,7 @@ class Gallery(Protocol):
 
 
 def rank(
-    gallery: Gallery, queries: Query | Iterable[Query], method: Method = FULL, *, top: int | None = 10
+    gallery: HasIndex, queries: Query | Iterable[Query], method: Method = FULL, *, top: int | None = 10
 ) -> list[Ranking]:
     """Ranks the gallery's disorders for each query by (distance, disorder id), the closest first.
 
@@ -60,12 +60,22 @@ def rank(
     [('Noonan', 0.003), ('Kabuki', 0.923)]
     """
     index = gallery.index
+    if top is not None and top < 1:
+        raise InvalidMethodError(f"top is {top}: rank at least one disorder")
     asked = [queries] if isinstance(queries, Query) else list(queries)
     for encoder in {query.encodings.encoder for query in asked}:
         encoder.require_same(index.encoder, here="the query", there="the gallery")
+    known = [Known(query, _patients_of_query(index, query)) for query in asked]
     if method.fusion == "none":
-        asked = [single for query in asked for single in query.per_image()]
-    return [ranking for block in _blocks(asked, index, top) for ranking in _rank_block(index, block, method, top)]
+        known = [Known(single, own) for query, own in known for single in query.per_image()]
+    return [ranking for block in _blocks(known, index, top) for ranking in _rank_block(index, block, method, top)]
+
+
+class Known(NamedTuple):
+    """A query, and the gallery patients that are its own."""
+
+    query: Query
+    own_patients: list[int]
 
 
 def compare(index: GalleryIndex, rows: Floats, method: Method) -> Parts:
@@ -78,52 +88,62 @@ def compare(index: GalleryIndex, rows: Floats, method: Method) -> Parts:
     return Parts(image_distances, index.roster.first_label, centroid_distances)
 
 
-def _blocks(queries: Sequence[Query], index: GalleryIndex, top: int | None) -> Iterator[list[Query]]:
-    most = max(1, (DISTANCES_PER_BLOCK if top else DISTANCES_PER_WHOLE_BLOCK) // len(index.roster.image_of_label))
-    block: list[Query] = []
+def _blocks(queries: Sequence[Known], index: GalleryIndex, top: int | None) -> Iterator[list[Known]]:
+    few = top is not None and 4 * top < len(index.roster.disorders)
+    most = max(1, (DISTANCES_PER_BLOCK if few else DISTANCES_PER_WHOLE_BLOCK) // len(index.roster.image_of_label))
+    block: list[Known] = []
     images = 0
-    for query in queries:
-        images += len(query.encodings.image_ids)
+    for known in queries:
+        images += len(known.query.encodings.image_ids)
         if block and images > most:
             yield block
-            block, images = [], len(query.encodings.image_ids)
-        block.append(query)
+            block, images = [], len(known.query.encodings.image_ids)
+        block.append(known)
     if block:
         yield block
 
 
-def _rank_block(index: GalleryIndex, queries: list[Query], method: Method, top: int | None) -> Iterator[Ranking]:
-    own_patients = [_patients_of_query(index, query) for query in queries]
-    probes = _probes(index, queries, own_patients, method.fusion)
+def _rank_block(index: GalleryIndex, block: list[Known], method: Method, top: int | None) -> Iterator[Ranking]:
+    probes = _probes(index, block, method.fusion)
     first_look = compare(index, probes.rows, method)
-    first_of_query = np.searchsorted(probes.query_of_probe, np.arange(len(queries)))
+    first_of_query = np.searchsorted(probes.query_of_probe, np.arange(len(block)))
     disorder_distances = fuse_distances(method.scoring.distance(first_look, method.weights), first_of_query)
     shortlists = Shortlists.of(index, disorder_distances, probes, top)
     second_look = shortlists.compare(index, first_look.image_distances, probes, method)
     ranked = ranked_disorders(index, shortlists, second_look, probes, method, top)
-    for query, own, disorders in zip(queries, own_patients, ranked, strict=True):
-        excluded = tuple(index.roster.patient_ids[patient] for patient in own)
+    for (query, own_patients), disorders in zip(block, ranked, strict=True):
+        excluded = tuple(index.roster.patient_ids[patient] for patient in own_patients)
         yield Ranking(query.patient_id, query.encodings.image_ids, excluded, disorders)
 
 
-def _probes(index: GalleryIndex, queries: list[Query], own_patients: list[list[int]], fusion: str) -> Probes:
+def _probes(index: GalleryIndex, block: list[Known], fusion: str) -> Probes:
     rows = []
-    for query in queries:
+    excluded = np.zeros((len(block), len(index.roster.patient_ids)), dtype=bool)
+    for number, (query, own_patients) in enumerate(block):
         whose = f"the images {', '.join(map(shown, query.encodings.image_ids))}"
         rows.append(unit_rows(probe_embeddings(query.encodings.embeddings, fusion), whose).astype(np.float32))
-    excluded = None
-    if any(own_patients):
-        excluded = np.zeros((len(queries), len(index.roster.patient_ids)), dtype=bool)
-        for number, own in enumerate(own_patients):
-            excluded[number, own] = True
-    return Probes(np.concatenate(rows), np.repeat(np.arange(len(queries)), [len(of) for of in rows]), excluded)
+        excluded[number, own_patients] = True
+        if excluded[number].all():
+            raise EmptyGalleryError(f"every gallery image belongs to the own patient of {whose}: nothing to rank")
+    query_of_probe = np.repeat(np.arange(len(block)), [len(of_query) for of_query in rows])
+    return Probes(np.concatenate(rows), query_of_probe, excluded if excluded.any() else None)
 
 
 def _patients_of_query(index: GalleryIndex, query: Query) -> list[int]:
-    """The gallery patients that are the query's own: by its patient id or, if that is unknown, by its images' ids."""
-    roster = index.roster
-    if query.patient_id is not None:
-        patient = roster.patient_of_id.get(query.patient_id)
-        return [] if patient is None else [patient]
-    images = [roster.image_of_id[image_id] for image_id in query.encodings.image_ids if image_id in roster.image_of_id]
-    return sorted({int(roster.patient_of_image[image]) for image in images})
+    """The gallery patients that are the query's own.
+
+    They have its patient id, or hold one of its images: by image id where the query's patient is unknown, and where
+    somebody else is said to be on it, by image id and embedding.
+    """
+    roster, encodings = index.roster, query.encodings
+    own = {roster.patient_of_id[query.patient_id]} if query.patient_id in roster.patient_of_id else set()
+    for row, image_id in enumerate(encodings.image_ids):
+        image = roster.image_of_id.get(image_id)
+        if image is not None and (query.patient_id is None or _same_photo(index, image, encodings.embeddings[row])):
+            own.add(int(roster.patient_of_image[image]))
+    return sorted(own)
+
+
+def _same_photo(index: GalleryIndex, image: int, embedding: Floats) -> bool:
+    row = unit_rows(embedding[np.newaxis]).astype(np.float32)[0]
+    return bool(pair_distances(row, index.image_rows[image : image + 1])[0] < float32_error(len(row)))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Ints
+from mien.core.arrays import Ints, run_starts
 from mien.core.errors import InvalidCohortError, shown
 
 
@@ -88,9 +88,10 @@ class Roster:
     @cached_property
     def patients_of_disorder(self) -> Ints:
         """How many patients stand behind each disorder."""
-        starts = np.diff(self.patient_of_label, prepend=-1) != 0  # a disorder's labels are sorted by patient
-        starts[self.first_label] = True
-        return np.add.reduceat(starts.astype(np.intp), self.first_label) if len(starts) else self.first_label
+        if not len(self.first_label):
+            return self.first_label
+        starts = run_starts(self.patient_of_label, self.first_label)  # a disorder's labels are sorted by patient
+        return np.add.reduceat(starts.astype(np.intp), self.first_label)
 
     @cached_property
     def patient_of_id(self) -> dict[str, int]:
@@ -104,7 +105,7 @@ class Roster:
 
     @cached_property
     def disorders_of_image(self) -> list[list[int]]:
-        """The disorders of each image: one, or two."""
+        """The disorders of each image: mostly one."""
         found: list[list[int]] = [[] for _ in self.image_ids]
         for disorder in range(len(self.disorders)):
             for image in self.images_with(disorder).tolist():

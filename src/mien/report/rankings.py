@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mien.core.errors import MienError
+from mien.core.errors import MienError, shown
 from mien.core.evidence import RankedDisorder
 from mien.core.method import Method
 from mien.core.ranking import Ranking
@@ -58,12 +58,11 @@ def ranking_rows(rankings: Sequence[Ranking], gallery: Gallery, method: Method) 
 
 def write_rankings(path: Path, rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:
     """Writes a file in the format that its suffix names."""
-    check_suffix(path)
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         path.write_text(json.dumps(ranking_document(rankings, gallery, method), indent=1) + "\n")
         return
     rows = list(ranking_rows(rankings, gallery, method))
-    if path.suffix == ".tsv":
+    if path.suffix.lower() == ".tsv":
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", lineterminator="\n")
             writer.writeheader()
@@ -72,15 +71,22 @@ def write_rankings(path: Path, rankings: Sequence[Ranking], gallery: Gallery, me
         import pyarrow as pa  # noqa: PLC0415 heavy
         import pyarrow.parquet as pq  # noqa: PLC0415
 
-        pq.write_table(pa.Table.from_pylist(rows), path)
+        kinds = {int: pa.int64(), float: pa.float64()}
+        schema = pa.schema([(name, kinds.get(type(value), pa.string())) for name, value in rows[0].items()])
+        pq.write_table(pa.Table.from_pylist(rows, schema), path)
 
 
-def check_suffix(path: Path) -> None:
-    """Refuses a file name that names no format."""
-    if path.suffix not in SUFFIXES:
+def check_out(path: Path, *, inputs: Sequence[Path], gallery: Path) -> None:
+    """Refuses a file name that names no format, or would overwrite what the ranking is made of."""
+    if path.suffix.lower() not in SUFFIXES:
         raise MienError(f"{path}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
+    if path.resolve().is_relative_to(gallery.resolve()) or path.resolve() in [file.resolve() for file in inputs]:
+        raise MienError(f"{path}: this would overwrite the gallery or the input: choose another name")
 
 
 def _cell(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula gets a quote before it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    """Text without control characters; what a spreadsheet would take for a formula gets a quote before it."""
+    if not isinstance(value, str):
+        return value
+    text = value if value.isprintable() else shown(value, longest=len(value))[1:-1]
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

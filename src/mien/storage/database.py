@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ CREATE TABLE gallery (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
   format INTEGER NOT NULL,
   generation INTEGER NOT NULL,   -- counts the changes
+  fingerprint TEXT NOT NULL,     -- of everything stored; ties the index to it
   erasing INTEGER NOT NULL,      -- 1 while bytes of a removed patient may still lie in the files
   encoder TEXT                   -- JSON, fixed by the first images
 ) STRICT;
@@ -62,6 +63,7 @@ class State:
     """The one row of the table `gallery`, and the number of images."""
 
     generation: int
+    fingerprint: str
     erasing: bool
     encoder: Encoder | None
     images: int
@@ -108,11 +110,12 @@ def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
             database.execute("PRAGMA temp_store = MEMORY")  # VACUUM must not leave faces in a temporary folder
         else:
             database.execute("SELECT 1 FROM sqlite_schema").fetchall()
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
         database.close()
-        if write or path.with_name(f"{DATABASE}-wal").exists():
+        unwritable = error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+        if write or not unwritable or path.with_name(f"{DATABASE}-wal").exists():
             raise
-        # WAL wants to write beside the file even to read it; where nobody may, nobody changes the file either
+        # a log wants to be written beside the file even by readers; where there is none, nobody is writing
         return sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
     return database
 
@@ -122,7 +125,7 @@ def _create(database: sqlite3.Connection) -> None:
         if not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gallery'").fetchone():
             for statement in SCHEMA.split(";\n"):
                 database.execute(statement)
-            database.execute("INSERT INTO gallery VALUES (1, ?, 0, 0, NULL)", [FORMAT])
+            database.execute("INSERT INTO gallery VALUES (1, ?, 0, '', 0, NULL)", [FORMAT])
 
 
 @contextmanager
@@ -151,15 +154,28 @@ def snapshot(database: sqlite3.Connection) -> Iterator[None]:
 def state(database: sqlite3.Connection) -> State:
     """Generation, encoder and whether an erasure is pending."""
     tables = database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'gallery'").fetchone()[0]
-    row = database.execute("SELECT format, generation, erasing, encoder FROM gallery").fetchone() if tables else None
+    columns = "format, generation, fingerprint, erasing, encoder"
+    row = database.execute(f"SELECT {columns} FROM gallery").fetchone() if tables else None  # noqa: S608
     if row is None:
         raise GalleryError("the gallery was never finished: run 'mien gallery build' again")
-    stored_format, generation, erasing, encoder = row
+    stored_format, generation, stored_fingerprint, erasing, encoder = row
     if stored_format != FORMAT:
         raise GalleryError(f"the gallery has format {stored_format}, this version of mien reads format {FORMAT}")
-    identity = None if encoder is None else Encoder.from_dict(json.loads(encoder))
+    try:
+        identity = None if encoder is None else Encoder.from_dict(json.loads(encoder))
+    except (ValueError, TypeError) as error:
+        raise CorruptGalleryError(f"the encoder's description is damaged ({error}): restore the gallery") from error
     images = database.execute("SELECT count(*) FROM image").fetchone()[0]
-    return State(generation, bool(erasing), identity, images)
+    return State(generation, stored_fingerprint, bool(erasing), identity, images)
+
+
+def fingerprint(database: sqlite3.Connection) -> str:
+    """SHA-256 over the checksums of all rows: the same content has the same fingerprint."""
+    digest = hashlib.sha256()
+    for table in ("disorder", "image"):
+        for (checksum,) in database.execute(f"SELECT checksum FROM {table} ORDER BY {table}_id"):  # noqa: S608
+            digest.update(checksum)
+    return digest.hexdigest()
 
 
 def checksum_of_image(
@@ -197,14 +213,18 @@ def read_roster(database: sqlite3.Connection) -> Roster:
     return Roster.of_labels((Label(*row) for row in labels), disorders)
 
 
-def read_embeddings(database: sqlite3.Connection, roster: Roster, encoder: Encoder, images: Ints) -> Float32s:
-    """Raw embeddings of some images of the roster, their checksums verified."""
-    embeddings = np.empty((len(images), encoder.representations, encoder.dimensions), dtype="<f4")
-    for row, image in enumerate(images.tolist()):
-        image_id, patient_id = roster.image_ids[image], roster.patient_ids[roster.patient_of_image[image]]
-        stored = database.execute("SELECT embedding, checksum FROM image WHERE image_id = ?", [image_id]).fetchone()
-        disorder_ids = [roster.disorders[disorder].disorder_id for disorder in roster.disorders_of_image[image]]
-        if stored is None or stored[1] != checksum_of_image(image_id, patient_id, disorder_ids, stored[0]):
-            raise CorruptGalleryError(f"image {shown(image_id)} is damaged: run 'mien gallery verify'")
-        embeddings[row] = np.frombuffer(stored[0], dtype="<f4").reshape(embeddings.shape[1:])
-    return embeddings
+def embedding_reader(database: sqlite3.Connection, roster: Roster, encoder: Encoder) -> Callable[[Ints], Float32s]:
+    """Reads raw embeddings of some images of the roster, their checksums verified."""
+
+    def read(images: Ints) -> Float32s:
+        embeddings = np.empty((len(images), encoder.representations, encoder.dimensions), dtype="<f4")
+        for row, image in enumerate(images.tolist()):
+            image_id, patient_id = roster.image_ids[image], roster.patient_ids[roster.patient_of_image[image]]
+            disorder_ids = [roster.disorders[disorder].disorder_id for disorder in roster.disorders_of_image[image]]
+            stored = database.execute("SELECT embedding, checksum FROM image WHERE image_id = ?", [image_id]).fetchone()
+            if stored is None or stored[1] != checksum_of_image(image_id, patient_id, disorder_ids, stored[0]):
+                raise CorruptGalleryError(f"image {shown(image_id)} is damaged: run 'mien gallery verify'")
+            embeddings[row] = np.frombuffer(stored[0], dtype="<f4").reshape(embeddings.shape[1:])
+        return embeddings
+
+    return read

@@ -13,7 +13,7 @@ from mien.core.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusy
 from mien.core.index import GalleryIndex, build_index
 from mien.core.roster import Roster
 from mien.storage.changes import Change, import_cohort, remove_patients, restore_index
-from mien.storage.database import connection, read_embeddings, read_roster, snapshot, state
+from mien.storage.database import connection, embedding_reader, read_roster, snapshot, state
 from mien.storage.index_files import read_index
 
 OPENING_TRIES = 20
@@ -39,19 +39,19 @@ class Gallery:
     directory: Path
     generation: int
     encoder: Encoder | None
-    unit_rows: GalleryIndex | None  # None: no images
+    loaded_index: GalleryIndex | None  # None: no images
 
     @property
     def index(self) -> GalleryIndex:
         """The unit rows; an empty gallery has none to rank against."""
-        if self.unit_rows is None:
+        if self.loaded_index is None:
             raise EmptyGalleryError(f"{self.directory}: the gallery holds no images: add some before ranking")
-        return self.unit_rows
+        return self.loaded_index
 
     @property
     def roster(self) -> Roster:
         """Who is in the gallery."""
-        return Roster.of_labels([]) if self.unit_rows is None else self.unit_rows.roster
+        return Roster.of_labels([]) if self.loaded_index is None else self.loaded_index.roster
 
     @classmethod
     def open(cls, directory: str | Path) -> Self:
@@ -61,7 +61,7 @@ class Gallery:
             with connection(directory) as database:
                 now = state(database)
             try:
-                index = read_index(directory, now.generation) if now.images else None
+                index = read_index(directory, now.generation, now.fingerprint) if now.images else None
             except FileNotFoundError:
                 try:
                     restore_index(directory)
@@ -79,7 +79,7 @@ class Gallery:
             now = state(database)
             assert now.encoder is not None
             encoder, roster = now.encoder, read_roster(database)
-            index = build_index(roster, encoder, lambda images: read_embeddings(database, roster, encoder, images))
+            index = build_index(roster, encoder, embedding_reader(database, roster, encoder))
         return cls(directory, now.generation, encoder, index)
 
     @staticmethod
@@ -102,13 +102,21 @@ class Gallery:
         """Writes the newest generation as a cohort table in Parquet; returns the number of rows."""
         from mien.storage.formats.cohort_parquet import write_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
 
-        with connection(Path(directory)) as database, snapshot(database):
-            encoder, roster = state(database).encoder, read_roster(database)
-            if encoder is None or not roster.image_ids:
+        directory, path = Path(directory), Path(path)
+        if path.resolve().is_relative_to(directory.resolve()):
+            raise GalleryError(f"{path} lies inside the gallery and would keep removed patients: choose another place")
+        if path.suffix != ".parquet":
+            raise GalleryError(f"{path}: a gallery is exported as Parquet: give a name that ends in .parquet")
+        temporary = path.with_name(f"{path.name}.new")
+        with connection(directory) as database, snapshot(database):
+            now, roster = state(database), read_roster(database)
+            if now.encoder is None or not now.images:
                 raise EmptyGalleryError(f"{directory}: the gallery holds no images: nothing to export")
-            write_cohort_parquet(
-                Path(path), roster, encoder, lambda images: read_embeddings(database, roster, encoder, images)
-            )
+            try:
+                write_cohort_parquet(temporary, roster, now.encoder, embedding_reader(database, roster, now.encoder))
+                temporary.rename(path)
+            finally:
+                temporary.unlink(missing_ok=True)
         return len(roster.image_of_label)
 
     def as_dict(self) -> dict[str, Any]:

@@ -28,7 +28,12 @@ TEMPORARY = ".new"
 
 
 def write_index(
-    directory: Path, generation: int, roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]
+    directory: Path,
+    generation: int,
+    fingerprint: str,
+    roster: Roster,
+    encoder: Encoder,
+    read: Callable[[Ints], Floats],
 ) -> None:
     """Builds the index straight into mapped files, so that memory stays at the size of one disorder."""
 
@@ -41,7 +46,6 @@ def write_index(
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
         return matrix
 
-    _path(directory, generation, "json").unlink(missing_ok=True)
     index = build_index(roster, encoder, read, allocate=allocate)
     checksums = {}
     for field in MATRICES:
@@ -51,6 +55,7 @@ def write_index(
         _publish(_path(directory, generation, f"{field}.npy{TEMPORARY}"))
     description = {
         "generation": generation,
+        "fingerprint": fingerprint,
         "encoder": encoder.as_dict(),
         "image_ids": roster.image_ids,
         "patient_ids": roster.patient_ids,
@@ -62,15 +67,18 @@ def write_index(
 
 
 def is_written(directory: Path, generation: int) -> bool:
-    """Whether there is an index of this generation."""
-    return _path(directory, generation, "json").exists()
+    """Whether there is a whole index of this generation."""
+    suffixes = ["json", "checksums", *[f"{field}.npy" for field in MATRICES]]
+    return all(_path(directory, generation, suffix).exists() for suffix in suffixes)
 
 
-def read_index(directory: Path, generation: int) -> GalleryIndex:
+def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryIndex:
     """Maps an index into memory; `FileNotFoundError` where there is none of this generation."""
     path = _path(directory, generation, "json")
     try:
-        described = json.loads(path.read_bytes())
+        described = _read_json(path)
+        if described["fingerprint"] != fingerprint:
+            raise ValueError("it belongs to another gallery")  # noqa: TRY301 all damage has one message
         roster = Roster(
             image_ids=tuple(described["image_ids"]),
             patient_ids=tuple(described["patient_ids"]),
@@ -78,24 +86,25 @@ def read_index(directory: Path, generation: int) -> GalleryIndex:
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
         matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
-        index = GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices)
+        return GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices)
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptGalleryError(
-            f"{path}: {error}: delete the files index-{generation}.*, mien makes them again"
-        ) from error
-    return index
+        advice = f"delete the files index-{generation}.*, mien makes them again"
+        raise CorruptGalleryError(f"{path}: {error}: {advice}") from error
 
 
 def _map(path: Path) -> npt.NDArray[Any]:
     # a plain array on top of the map: indexing a np.memmap costs microseconds more each time
-    matrix: npt.NDArray[Any] = np.asarray(np.load(path, mmap_mode="r"))
+    try:
+        matrix: npt.NDArray[Any] = np.asarray(np.load(path, mmap_mode="r"))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
     return matrix
 
 
-def damaged_rows(directory: Path, generation: int) -> Iterator[str]:
+def damaged_rows(directory: Path, generation: int, fingerprint: str) -> Iterator[str]:
     """A line for every row of the index that does not match its checksum."""
-    index = read_index(directory, generation)
-    checksums = json.loads(_path(directory, generation, "checksums").read_bytes())
+    index = read_index(directory, generation, fingerprint)
+    checksums = _read_json(_path(directory, generation, "checksums"))
     for field in MATRICES:
         path = _path(directory, generation, f"{field}.npy")
         matrix = getattr(index, field)
@@ -111,13 +120,18 @@ def damaged_rows(directory: Path, generation: int) -> Iterator[str]:
                 yield f"{path.name}: row {number} ({whose}) is damaged"
 
 
-def sweep(directory: Path, *, keep: int | None) -> None:
+def sweep(directory: Path, *, keep: int) -> None:
     """Deletes all index files but those of one generation, and what killed processes left behind."""
     for path in directory.glob("index-*"):
-        of_kept = keep is not None and path.name.startswith(f"index-{keep}.")
-        if not of_kept or path.name.endswith(TEMPORARY):
+        if not path.name.startswith(f"index-{keep}.") or path.name.endswith(TEMPORARY):
             path.unlink(missing_ok=True)
     _sync_directory(directory)
+
+
+def delete_index(directory: Path, generation: int) -> None:
+    """Deletes the files of one generation."""
+    for path in directory.glob(f"index-{generation}.*"):
+        path.unlink(missing_ok=True)
 
 
 def _path(directory: Path, generation: int, suffix: str) -> Path:
@@ -125,9 +139,19 @@ def _path(directory: Path, generation: int, suffix: str) -> Path:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
+    """JSON after a line with its checksum."""
     temporary = path.with_name(path.name + TEMPORARY)
-    temporary.write_text(json.dumps(content))
+    text = json.dumps(content).encode()
+    temporary.write_bytes(b"%08x\n" % zlib.crc32(text) + text)
     _publish(temporary)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    checksum, _, text = path.read_bytes().partition(b"\n")
+    if checksum != b"%08x" % zlib.crc32(text):
+        raise ValueError("it does not match its checksum")
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def _publish(temporary: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.errors import InvalidFileError, shown
+from mien.core.errors import EncoderMismatchError, InvalidFileError, shown
 from mien.storage.formats import read_encodings
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_metadata
@@ -61,11 +61,12 @@ def load_queries(source: Source, progress: Progress) -> tuple[list[Query], LeftO
 
 
 def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodings, Annotations, LeftOut]:
-    if not source.metadata:
-        file = read_encodings(source.encodings, progress=progress)
-        return _named(file.encodings, source.encoder_name), file.annotations, LeftOut(0, ())
     annotations = read_metadata(source.metadata, labelled=labelled)
-    file = read_encodings(source.encodings, wanted=annotations.patient_of, progress=progress)
+    if not annotations.patient_of:  # at most names of disorders: a cohort table has its own labels
+        file = read_encodings(source.encodings, labelled=labelled, progress=progress)
+        file.annotations.disorders |= annotations.disorders
+        return _named(file.encodings, source.encoder_name), file.annotations, LeftOut(0, ())
+    file = read_encodings(source.encodings, wanted=annotations.patient_of, labelled=False, progress=progress)
     present = set(file.encodings.image_ids)
     missing = tuple(image_id for image_id in annotations.patient_of if image_id not in present)
     if missing and not source.allow_missing:
@@ -78,8 +79,6 @@ def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodi
 
 def _named(encodings: Encodings, name: str | None) -> Encodings:
     """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
-    if name is None:
-        return encodings
-    stated = replace(encodings.encoder, name=name)
-    stated.require_same(encodings.encoder, here="the name given with --encoder", there="the file")
-    return replace(encodings, encoder=stated)
+    if encodings.encoder.name not in {None, name} and name is not None:
+        raise EncoderMismatchError(f"--encoder says {name}, the encodings file says {encodings.encoder.name}: drop one")
+    return replace(encodings, encoder=replace(encodings.encoder, name=name or encodings.encoder.name))

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mien.core.errors import CorruptGalleryError, shown
-from mien.storage.database import DATABASE, checksum_of_image, connection, read_disorders, state
-from mien.storage.index_files import damaged_rows, is_written
+from mien.storage.database import DATABASE, checksum_of_image, connection, fingerprint, read_disorders, snapshot, state
+from mien.storage.index_files import damaged_rows
 
 
 def problems(directory: Path) -> Iterator[str]:
     """A line for each row of the gallery that is damaged, in the database and in the index."""
-    with connection(directory) as database:
+    with connection(directory) as database, snapshot(database):
         now = state(database)
         yield from (f"{DATABASE}: {line}" for (line,) in database.execute("PRAGMA integrity_check") if line != "ok")
         for table, row, target, _ in database.execute("PRAGMA foreign_key_check"):
@@ -32,9 +32,12 @@ def problems(directory: Path) -> Iterator[str]:
                     f" (image {shown(image_id)} of patient {shown(patient_id)})"
                 )
         if now.erasing:
-            yield f"{DATABASE}: a removal was interrupted: repeat it to erase the patient's last bytes"
-    if is_written(directory, now.generation):
-        try:
-            yield from damaged_rows(directory, now.generation)
-        except (CorruptGalleryError, OSError, ValueError) as error:
-            yield str(error)
+            yield f"{DATABASE}: a removal is not finished: repeat it to erase the last bytes"
+        if now.fingerprint != fingerprint(database):
+            yield f"{DATABASE}: rows are missing or were added"
+    try:
+        yield from damaged_rows(directory, now.generation, now.fingerprint)
+    except FileNotFoundError:
+        pass  # an index can always be made again
+    except (CorruptGalleryError, ValueError) as error:
+        yield str(error)

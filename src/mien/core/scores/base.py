@@ -34,5 +34,5 @@ class Score:
     """
 
     distance: Callable[[Parts, Weights], Floats]  # -> (queries, disorders)
-    neighbours: Callable[[Ints, Weights], Ints]  # images of each disorder -> how many of the nearest decide
+    neighbours: Callable[[Ints, Weights], Ints]  # images of each disorder -> how many of the nearest matter: 1 at least
     centroid: CentroidKind = "patient"

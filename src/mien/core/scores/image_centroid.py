@@ -8,6 +8,6 @@ from mien.core.scores.base import Score
 
 SCORE = Score(
     distance=lambda parts, _: parts.centroid_distances,
-    neighbours=lambda images_of_disorder, _: np.zeros_like(images_of_disorder),
+    neighbours=lambda images_of_disorder, _: np.ones_like(images_of_disorder),
     centroid="image",
 )

@@ -16,5 +16,5 @@ def centroid_distance(rows: Floats, centroid_rows: Floats) -> Floats:
 
 SCORE = Score(
     distance=lambda parts, _: parts.centroid_distances,
-    neighbours=lambda images_of_disorder, _: np.zeros_like(images_of_disorder),
+    neighbours=lambda images_of_disorder, _: np.ones_like(images_of_disorder),
 )

@@ -21,25 +21,36 @@ class EncodingsFile:
 
 
 def read_encodings(
-    path: Path, *, wanted: Container[str] | None = None, progress: Callable[[int, int], None] = lambda _done, _all: None
+    path: Path,
+    *,
+    wanted: Container[str] | None = None,
+    labelled: bool = True,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> EncodingsFile:
-    """Reads GM-Arc CSV, GM-Arc pickle, cohort Parquet or cohort CSV; of it the wanted images, or all."""
+    """Reads GM-Arc CSV, GM-Arc pickle, cohort Parquet or cohort CSV; of it the wanted images, or all.
+
+    `labelled`: a cohort's disorders count, and none may be blank.
+    """
     from mien.storage.formats.cohort_csv import read_cohort_csv  # noqa: PLC0415 pyarrow is heavy
     from mien.storage.formats.cohort_parquet import read_cohort_parquet  # noqa: PLC0415
     from mien.storage.formats.gm_arc_csv import read_gm_arc_csv  # noqa: PLC0415
     from mien.storage.formats.gm_arc_pickle import read_gm_arc_pickle  # noqa: PLC0415
 
+    if path.exists() and not path.is_file():
+        raise InvalidFileError(path, ["it is not a regular file: save it as one first"])
     try:
         with path.open("rb") as file:
             start = file.read(4096)
     except OSError as error:
         raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
     if start.startswith(b"PAR1"):
-        return EncodingsFile(*read_cohort_parquet(path, wanted))
+        return EncodingsFile(*read_cohort_parquet(path, wanted, labelled=labelled))
+    if start.startswith(b"\x1f\x8b"):
+        raise InvalidFileError(path, ["it is compressed: unpack it first"])
     if start.startswith(b"\x80"):
         encodings, left_out = read_gm_arc_pickle(path, wanted)
         return EncodingsFile(encodings, Annotations(), left_out)
-    if start.startswith(b"img_name") and b";" in start.split(b"\n")[0]:
+    if b"img_name" in start.split(b"\n")[0]:
         encodings, left_out = read_gm_arc_csv(path, wanted, progress)
         return EncodingsFile(encodings, Annotations(), left_out)
-    return EncodingsFile(*read_cohort_csv(path, wanted))
+    return EncodingsFile(*read_cohort_csv(path, wanted, labelled=labelled))

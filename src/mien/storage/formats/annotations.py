@@ -14,12 +14,13 @@ class Annotations:
 
     patient_of: dict[str, str] = field(default_factory=dict)  # by image id
     labels: list[Label] = field(default_factory=list)
-    disorders: dict[str, Disorder] = field(default_factory=dict)  # by id; only those with a name
+    disorders: dict[str, Disorder] = field(default_factory=dict)  # by id
 
     def add(self, image_id: str, patient_id: str | None, disorder_id: str | None) -> str | None:
         """One image of one patient, perhaps with a disorder."""
-        if not image_id or patient_id == "" or disorder_id == "":
-            return "an id is blank: fill it in or take the row out"
+        ids = {"image": image_id, "patient": patient_id, "disorder": disorder_id}
+        if blank := [name for name, value in ids.items() if value is not None and not value.strip()]:
+            return f"the {blank[0]}'s id is blank: fill it in or take the row out"
         if patient_id is None:
             return None
         known = self.patient_of.setdefault(image_id, patient_id)
@@ -35,9 +36,10 @@ class Annotations:
     def name(self, disorder: Disorder) -> str | None:
         """The name of a disorder."""
         known = self.disorders.setdefault(disorder.disorder_id, disorder)
-        if known != disorder:
-            return (
-                f"disorder {shown(disorder.disorder_id)} is called {shown(str(disorder.name))} here"
-                f" and {shown(str(known.name))} in an earlier row: keep one"
-            )
+        for mine, theirs in ((disorder.name, known.name), (disorder.omim, known.omim)):
+            if mine and theirs and mine != theirs:
+                which = shown(disorder.disorder_id)
+                return f"disorder {which} is called {shown(mine)} here and {shown(theirs)} in an earlier row: keep one"
+        merged = Disorder(disorder.disorder_id, known.name or disorder.name, known.omim or disorder.omim)
+        self.disorders[disorder.disorder_id] = merged
         return None

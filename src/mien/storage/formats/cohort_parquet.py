@@ -24,14 +24,17 @@ ENCODER_KEY = b"mien.encoder"
 ROWS_PER_BATCH = 1024
 
 
-def read_cohort_parquet(path: Path, wanted: Container[str] | None) -> tuple[Encodings, Annotations, int]:
+def read_cohort_parquet(
+    path: Path, wanted: Container[str] | None, *, labelled: bool
+) -> tuple[Encodings, Annotations, int]:
     """Reads the wanted images (all, if None), what the table says of them, and how many others it holds."""
-    collector = CohortCollector(path, wanted)
+    collector = CohortCollector(path, wanted, labelled=labelled)
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
             text_tables.require_columns(path, schema.names, REQUIRED_COLUMNS)
             names = [name for name in TEXT_COLUMNS if name in schema.names]
+            _check_id_types(path, schema, names)
             row = 1
             for batch in file.iter_batches(ROWS_PER_BATCH, columns=[*names, "embedding"]):
                 columns = [["" if v is None else str(v) for v in batch[name].to_pylist()] for name in names]
@@ -41,8 +44,24 @@ def read_cohort_parquet(path: Path, wanted: Container[str] | None) -> tuple[Enco
                     row += 1
     except (pa.ArrowException, OSError) as error:
         raise InvalidFileError(path, [f"not a readable Parquet file ({error})"]) from error
-    stored = (schema.metadata or {}).get(ENCODER_KEY)
-    return collector.result(None if stored is None else Encoder.from_dict(json.loads(stored)))
+    try:
+        stored = json.loads((schema.metadata or {}).get(ENCODER_KEY, b"null"))
+        encoder = None if stored is None else Encoder.from_dict(stored)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidFileError(path, [f"its description of the encoder is damaged ({error})"]) from error
+    return collector.result(encoder)
+
+
+def _check_id_types(path: Path, schema: pa.Schema, names: list[str]) -> None:
+    problems = []
+    for name in names:
+        kind = schema.field(name).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        texts = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        if not (texts or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+            problems.append(f"the column {shown(name)} has type {kind}: ids are texts or whole numbers")
+    if problems:
+        raise InvalidFileError(path, problems)
 
 
 def _embeddings(path: Path, column: pa.Array, image_ids: list[str], first_row: int) -> Float32s:
@@ -57,7 +76,8 @@ def _embeddings(path: Path, column: pa.Array, image_ids: list[str], first_row: i
             raise InvalidFileError(path, [f"row {first_row + row}, image {shown(image_ids[row])}: {what}"])
         shape.append(int(lengths[0]))
         values = values.flatten()
-    if not pa.types.is_floating(values.type) or len(shape) not in {2, 3}:
+    numeric = pa.types.is_floating(values.type) or pa.types.is_integer(values.type)
+    if not numeric or len(shape) not in {2, 3}:
         raise InvalidFileError(path, [f"the column 'embedding' has type {column.type}: expected lists of numbers"])
     numbers: Float32s = values.to_numpy(zero_copy_only=False).astype(np.float32)  # a missing number is NaN
     return numbers.reshape(shape[0], shape[1] if len(shape) == 3 else 1, shape[-1])

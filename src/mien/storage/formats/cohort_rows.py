@@ -38,9 +38,10 @@ class CohortRow(NamedTuple):
 class CohortCollector:
     """Takes rows, and hands out embeddings and what is said about them; a contradiction refuses the table."""
 
-    def __init__(self, path: Path, wanted: Container[str] | None) -> None:
+    def __init__(self, path: Path, wanted: Container[str] | None, *, labelled: bool) -> None:
         self.path = path
         self.wanted = wanted
+        self.labelled = labelled  # else the disorder of an image is ignored
         self.annotations = Annotations()
         self.embedding_of: dict[str, Float32s] = {}
         self.left_out: set[str] = set()
@@ -51,7 +52,8 @@ class CohortCollector:
         if row.image_id and self.wanted is not None and row.image_id not in self.wanted:
             self.left_out.add(row.image_id)
             return
-        wrong = self.annotations.add(row.image_id, row.patient_id, row.disorder_id) or self._add_embedding(row)
+        disorder_id = row.disorder_id if self.labelled else None
+        wrong = self.annotations.add(row.image_id, row.patient_id, disorder_id) or self._add_embedding(row)
         if row.disorder_id and (row.disorder_name or row.omim):
             named = Disorder(row.disorder_id, row.disorder_name or None, row.omim or None)
             wrong = wrong or self.annotations.name(named)

@@ -79,19 +79,8 @@ def _convert_slowly(lists: Sequence[bytes]) -> Float32s:
     rows = []
     for row, content in enumerate(lists):
         try:
-            rows.append([float(number) for number in content.split(b",")])
-        except ValueError as error:
-            raise BadListError(row, f"expected numbers separated by commas ({error})") from error
+            rows.append([float(number.replace(b"_", b"?")) for number in content.split(b",")])
+        except ValueError:
+            beginning = shown(content[:40].decode(errors="replace"))
+            raise BadListError(row, f"expected numbers separated by commas, found {beginning}") from None
     return np.array(rows, dtype=np.float32)
-
-
-def one_list(text: str) -> str:
-    """A list, or a list of lists joined into one.
-
-    >>> one_list("[[1, 2], [3, 4]]")
-    '[1, 2, 3, 4]'
-    """
-    text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")):
-        raise BadListError(0, f"expected a list of numbers in brackets, found {shown(text, longest=40)}")
-    return f"[{text.translate({ord('['): None, ord(']'): None})}]"

@@ -13,7 +13,7 @@ from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, MienError, shown
 
 COLUMNS = ("img_name", "model", "flip", "gray", "class_conf", "representations")
-Key = tuple[str, str, str]  # model, flip, gray
+Key = tuple[str, ...]  # model, flip, gray
 
 
 def image_id_of(img_name: str) -> str:

@@ -1,6 +1,6 @@
 """GM-Arc encodings as the official scripts write them: `;`-separated, a row per image, model and view.
 
-Such a file has gigabytes; it is read in blocks, two at a time, and only the wanted images are converted.
+Such a file has gigabytes; it is read in blocks, several at a time, and only the wanted images are converted.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mien.storage.formats.gm_arc import COLUMNS, Key, RowCollector, image_id_of
 
 BLOCK_BYTES = 4 << 20
 LONG_LINE = 1 << 16
+LONGEST_LINE = 1 << 26
 THREADS = min(4, os.cpu_count() or 1)
 
 
@@ -85,6 +86,8 @@ def _parse_block(descriptor: int, start: int, is_first: bool, wanted: Container[
         more := os.pread(descriptor, BLOCK_BYTES, start - 1 + len(text))
     ):
         text += more
+        if len(text) > LONGEST_LINE:
+            return _parse(b"", 0, 0, wanted)._replace(problems=[(1, f": a line of more than {LONGEST_LINE:,} bytes")])
     return _parse(text, first, len(text) if end < 0 else end + 1, wanted)
 
 
@@ -105,13 +108,15 @@ def _parse(text: bytes, start: int, stop: int, wanted: Container[str] | None) ->
         end = line_end - text.endswith(b"\r", start, line_end)
         vector = text.rfind(b";", start, end) + 1
         fields = text[start : vector - 1].split(b";", 4) if vector else []
-        if len(fields) != 5:
+        if len(fields) != 5 or b";" in fields[4]:
             if start < end:
                 found = text.count(b";", start, end) + 1
                 problems.append((lines, f": expected {len(COLUMNS)} fields separated by ';', found {found}"))
         elif not (text.startswith(b"[", vector, end) and text.endswith(b"]", vector + 1, end)):
             problems.append((lines, ", field representations: expected a list in brackets"))
-        elif fields[0] in image_of or _is_wanted(fields[0], wanted):
+        elif fields[0] not in image_of and (image_id := _image_id(fields[0])) is None:
+            problems.append((lines, ": not UTF-8 text: save the file as UTF-8"))
+        elif fields[0] in image_of or wanted is None or image_id in wanted:
             image_of_row.append(image_of.setdefault(fields[0], len(image_of)))
             key_of_row.append(key_of.setdefault((fields[1], fields[2], fields[3]), len(key_of)))
             spans.append((vector + 1, end - 1))
@@ -125,19 +130,14 @@ def _parse(text: bytes, start: int, stop: int, wanted: Container[str] | None) ->
         vectors = float_rows(text, first, last)
     except BadListError as error:
         problems.append((line_of_row[error.row], f", field representations: {error}"))
-    image_ids = [_image_id(name) for name in image_of]
-    keys = [
-        (model.decode(errors="replace"), flip.decode(errors="replace"), gray.decode(errors="replace"))
-        for model, flip, gray in key_of
-    ]
-    return Rows(
-        image_ids, keys, image_of_row, key_of_row, vectors, {_image_id(name) for name in left_out}, lines, problems
-    )
+    image_ids = [image_id_of(name.decode()) for name in image_of]
+    keys = [tuple(part.decode(errors="replace") for part in key) for key in key_of]
+    names_left_out = {image_id_of(name.decode()) for name in left_out}
+    return Rows(image_ids, keys, image_of_row, key_of_row, vectors, names_left_out, lines, problems)
 
 
-def _image_id(img_name: bytes) -> str:
-    return image_id_of(img_name.decode(errors="backslashreplace"))
-
-
-def _is_wanted(img_name: bytes, wanted: Container[str] | None) -> bool:
-    return wanted is None or _image_id(img_name) in wanted
+def _image_id(img_name: bytes) -> str | None:
+    try:
+        return image_id_of(img_name.decode())
+    except UnicodeDecodeError:
+        return None

@@ -6,11 +6,11 @@ Python floats cost about 32 bytes each while a pickle is open: prefer the CSV fo
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidFileError, shown
@@ -50,7 +50,7 @@ def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encod
         names, models, flips, grays, vectors = (columns[name] for name in COLUMNS if name != "class_conf")
     except KeyError as error:
         raise InvalidFileError(path, [f"the table has no column {error}: expected {', '.join(COLUMNS)}"]) from error
-    except (ValueError, TypeError, AttributeError, IndexError, pa.ArrowInvalid) as error:
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise InvalidFileError(
             path, [f"not a DataFrame as the official scripts pickle it ({error}): save it as CSV"]
         ) from error
@@ -60,7 +60,7 @@ def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encod
     for row in rows:
         try:
             with np.errstate(over="ignore"):  # an infinite value is refused by name
-                vector = np.array(vectors[row], dtype=np.float32, ndmin=1)
+                vector = np.array(_numbers(vectors[row]), dtype=np.float32, ndmin=1)
             key = (str(models[row]), str(int(flips[row])), str(int(grays[row])))
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise InvalidFileError(path, [f"row {row + 1}, image {shown(image_ids[row])}: {error}"]) from error
@@ -101,6 +101,11 @@ def _values(value: Any) -> Any:
     return as_array(value)
 
 
+def _numbers(value: Any) -> Any:
+    """A list, or the array that an inert record stands for."""
+    return as_array(value) if isinstance(value, Inert) else value
+
+
 def _bytes(value: Any) -> bytes:
     """Bytes as they are, or as pickles before protocol 5 wrap them."""
     content: bytes = value.args[0] if isinstance(value, Inert) else value
@@ -108,11 +113,13 @@ def _bytes(value: Any) -> bytes:
 
 
 def _texts(arrow: tuple[Any, ...]) -> list[str]:
-    """The texts of an Arrow array, from the parts it was pickled as."""
-    alias, length, null_count, offset, buffers = arrow[:5]
-    kind = {"string": pa.string(), "large_string": pa.large_string()}[alias.args[0]]
-    parts = [None if buffer is None else pa.py_buffer(_bytes(buffer.args[0])) for buffer in buffers]
-    array = pa.Array.from_buffers(kind, length, parts, null_count, offset)
-    array.validate(full=True)  # offsets of a forged file would read foreign memory
-    texts: list[str] = array.to_pylist()
-    return texts
+    """The texts of an Arrow array, from the parts it was pickled as: offsets are followed only inside the buffers."""
+    alias, length, null_count, offset, (_, offsets, characters) = arrow[:5]
+    if null_count or length < 0 or offset < 0:
+        raise ValueError("a column of texts has gaps")
+    kind = {"string": "<i4", "large_string": "<i8"}[alias.args[0]]
+    bounds = np.frombuffer(_bytes(offsets.args[0]), dtype=kind)[offset : offset + length + 1].tolist()
+    content = _bytes(characters.args[0])
+    if len(bounds) != length + 1 or bounds[0] < 0 or bounds[-1] > len(content) or bounds != sorted(bounds):
+        raise ValueError("a column of texts points outside itself")
+    return [bytes(content[start:end]).decode() for start, end in pairwise(bounds)]

@@ -39,8 +39,8 @@ def _read_images(
     image_at, patient_at = names.index("image_id"), names.index(patient)
     disorder_at = names.index(disorder) if labelled else None
     name_at = names.index("disorder_name") if labelled and "disorder_name" in names else None
-    problems = []
-    for row, fields in text_tables.rows(path, text, separator, len(names)):
+    problems: list[str] = []
+    for row, fields in text_tables.rows(text, separator, len(names), problems):
         disorder_id = None if disorder_at is None else fields[disorder_at]
         wrong = annotations.add(fields[image_at], fields[patient_at], disorder_id)
         if name_at is not None and disorder_id and fields[name_at]:
@@ -55,8 +55,8 @@ def _read_names(path: Path, text: str, names: list[str], separator: str, annotat
     text_tables.require_columns(path, names, ["syndrome_id", "syndrome_name"], separator)
     id_at, name_at = names.index("syndrome_id"), names.index("syndrome_name")
     omim_at = names.index("OMIM") if "OMIM" in names else None
-    problems = []
-    for row, fields in text_tables.rows(path, text, separator, len(names)):
+    problems: list[str] = []
+    for row, fields in text_tables.rows(text, separator, len(names), problems):
         omim = None if omim_at is None else omim_with_prefix(fields[omim_at])
         wrong = annotations.name(Disorder(fields[id_at], fields[name_at] or None, omim))
         if wrong:
@@ -66,12 +66,11 @@ def _read_names(path: Path, text: str, names: list[str], separator: str, annotat
 
 
 def omim_with_prefix(text: str) -> str | None:
-    """An OMIM number with its prefix, `OMIM:` for a phenotype and `OMIMPS:` for a series; None for anything else.
+    """OMIM numbers with their prefix, `OMIM:` for a phenotype and `OMIMPS:` for a series; None for anything else.
 
-    >>> [omim_with_prefix(text) for text in ("135900", "PS135900", "OMIMPS:135900", "-")]
-    ['OMIM:135900', 'OMIMPS:135900', 'OMIMPS:135900', None]
+    >>> [omim_with_prefix(text) for text in ("135900", "PS135900", "OMIMPS:135900", "163950, 123456", "-")]
+    ['OMIM:135900', 'OMIMPS:135900', 'OMIMPS:135900', 'OMIM:163950 OMIM:123456', None]
     """
-    found = OMIM.fullmatch(text.strip())
-    if not found:
-        return None
-    return f"OMIM{'PS' if found['series'] or found['ps'] else ''}:{found['number']}"
+    found = [OMIM.fullmatch(part) for part in re.split(r"[\s,;|/]+", text.strip())]
+    numbers = [f"OMIM{'PS' if one['series'] or one['ps'] else ''}:{one['number']}" for one in found if one]
+    return " ".join(numbers) or None

@@ -22,15 +22,14 @@ class Inert:
 
     name = ""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Inert:
+    args: tuple[Any, ...]
+    state: Any
+
+    def __new__(cls, *args: Any) -> Inert:
         """Records the arguments; also what `NEWOBJ` calls."""
         self = super().__new__(cls)
-        self.args, self.kwargs, self.state = args, kwargs, None
+        self.args, self.state = args, None
         return self
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    state: Any
 
     def __setstate__(self, state: Any) -> None:
         self.state = state

@@ -32,7 +32,10 @@ def read_text(path: Path) -> str:
 def header_of(path: Path, text: str) -> tuple[list[str], str]:
     """The column names and the separator: a tab for .tsv files, else a comma."""
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    names = next(csv.reader(io.StringIO(text), delimiter=separator))
+    try:
+        names = next(csv.reader(io.StringIO(text, newline=None), delimiter=separator))
+    except csv.Error as error:
+        raise InvalidFileError(path, [f"row 1: {error}"]) from error
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidFileError(path, [f"row 1: the column {shown(name)} is there twice: rename one" for name in twice])
     return names, separator
@@ -52,11 +55,10 @@ def require_columns(path: Path, names: Collection[str], required: Collection[str
     raise InvalidFileError(path, [f"row 1: the column {shown(name)} is missing; {hint}" for name in missing])
 
 
-def rows(path: Path, text: str, separator: str, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Every row with the line it begins on; rows of another width are refused, all of them together."""
+def rows(text: str, separator: str, width: int, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Every row with the line it begins on; rows of another width are added to the problems."""
     csv.field_size_limit(1 << 30)  # an embedding is one field
-    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
-    problems = []
+    reader = csv.reader(io.StringIO(text, newline=None), delimiter=separator, strict=True)
     next(reader)
     line = reader.line_num + 1
     try:
@@ -68,5 +70,3 @@ def rows(path: Path, text: str, separator: str, width: int) -> Iterator[tuple[in
             line = reader.line_num + 1
     except csv.Error as error:
         problems.append(f"row {line}: {error}")
-    if problems:
-        raise InvalidFileError(path, problems)
