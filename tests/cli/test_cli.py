@@ -440,3 +440,50 @@ def test_bench_prints_every_ratio(mien):
 def test_the_installed_program_runs():
     ended = subprocess.run([sys.executable, "-m", "mien", "--version"], capture_output=True, text=True, check=True)
     assert ended.stdout.startswith("mien ")
+
+
+def test_answers_are_not_written_over_their_sources(mien, gallery, table):
+    for out in (table, gallery / "r.json", gallery / "index-1.json"):
+        code, _, err = mien("rank", "--gallery", gallery, "--encodings", table, "--out", out)
+        assert code == 1
+        assert "choose another name" in err
+
+
+def test_images_without_encoding_are_in_the_answer(mien, gallery, table, cohort, tmp_path):
+    (tmp_path / "m.csv").write_text(f"image_id,subject\n{cohort.roster.image_ids[0]},q\nnowhere,q\n")
+    arguments = ("rank", "--gallery", gallery, "--encodings", table, "--json", f"--metadata={tmp_path / 'm.csv'}")
+    assert mien(*arguments)[0] == 1
+    _, out, err = mien(*arguments, "--allow-missing")
+    assert json.loads(out)["images_without_encoding"] == ["nowhere"]
+    assert "'nowhere'" in err
+
+
+def test_a_table_of_many_patients_says_who_was_left_out(mien, gallery, table, cohort):
+    _, out, _ = mien("rank", "--gallery", gallery, "--encodings", table, "--top", "2")
+    assert "left out" in out
+    assert "rank 2" in out
+    assert "rank 3" not in out
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_poor_terminal_gets_what_it_can_show(gallery, table, encoding, tmp_path):
+    import os
+
+    for command in (["demo"], ["rank", "--gallery", gallery, "--encodings", table]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "mien", *map(str, command)],
+            capture_output=True,
+            check=False,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        )
+        assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_an_argument_that_is_no_text_is_refused(gallery):
+    ended = subprocess.run(
+        [sys.executable, "-m", "mien", "gallery", "remove-patient", str(gallery), b"\xff"],
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert b"Traceback" not in ended.stderr

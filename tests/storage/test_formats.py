@@ -231,3 +231,123 @@ def test_queries_are_grouped_by_patient_and_labels_are_ignored(tmp_path, rng):
     [everything], _ = load_queries(Source(tmp_path / "all_encodings.csv"), lambda *_: None)
     assert everything.patient_id is None
     assert len(everything.encodings.image_ids) == 5
+
+
+class ForgedTexts:
+    """A DataFrame pickle whose Arrow column points outside its buffer."""
+
+    def __init__(self, frame, offset):
+        self.frame = frame
+        self.offset = offset
+
+    def pickled(self):
+        import io
+
+        class Forger(pickle.Pickler):
+            def reducer_override(_, thing):  # noqa: N805 the pickler's own self is not needed
+                if isinstance(thing, pa.LargeStringArray | pa.StringArray):
+                    function, arguments = thing.__reduce__()
+                    parts = list(arguments[0])
+                    parts[3] = self.offset
+                    return function, (tuple(parts),)
+                return NotImplemented
+
+        buffer = io.BytesIO()
+        Forger(buffer, protocol=5).dump(self.frame)
+        return buffer.getvalue()
+
+
+@pytest.mark.parametrize("offset", [-1, -(10**11), 10**6, 10**30])
+def test_a_forged_column_of_texts_is_refused_and_not_followed(tmp_path, rng, offset):
+    frame, _ = gm_arc_frame(rng)
+    (tmp_path / "forged.pkl").write_bytes(ForgedTexts(frame, offset).pickled())
+    with pytest.raises(InvalidFileError, match="not a DataFrame"):
+        read_encodings(tmp_path / "forged.pkl")
+
+
+def test_a_frame_of_numpy_vectors_is_read(tmp_path, rng):
+    frame, embeddings = gm_arc_frame(rng, images=1)
+    frame["representations"] = [np.array(vector, dtype=np.float32) for vector in frame["representations"]]
+    frame.to_pickle(tmp_path / "vectors.pkl")
+    np.testing.assert_array_equal(read_encodings(tmp_path / "vectors.pkl").encodings.embeddings[0], embeddings[0])
+
+
+@pytest.mark.parametrize(
+    "text", ["[[1,2,3],[4]]", "[1,2],[3,4]", "[[1,2,[3,4]]", "[1_0, 2]", "7", "[[[1]]]", "[]", "{}"]
+)
+def test_lists_in_a_cohort_csv_mean_what_they_say_or_are_refused(tmp_path, text):
+    (tmp_path / "c.csv").write_text(f'image_id,patient_id,disorder_id,embedding\n1,p,A,"{text}"\n')
+    with pytest.raises(InvalidFileError, match=r"row 2|image '1'|shape"):
+        read_encodings(tmp_path / "c.csv")
+
+
+def test_an_undiagnosed_patient_can_be_a_query(tmp_path):
+    (tmp_path / "c.csv").write_text('image_id,patient_id,disorder_id,embedding\n1,p,,"[1, 2]"\n')
+    [query], _ = load_queries(Source(tmp_path / "c.csv"), lambda *_: None)
+    assert query.patient_id == "p"
+    with pytest.raises(InvalidFileError, match="the disorder's id is blank"):
+        load_cohort(Source(tmp_path / "c.csv"), lambda *_: None)
+
+
+def test_a_table_of_names_alone_names_a_cohorts_disorders(tmp_path):
+    (tmp_path / "c.csv").write_text('image_id,patient_id,disorder_id,embedding\n1,p,5,"[1, 2]"\n')
+    (tmp_path / "n.tsv").write_text("syndrome_id\tsyndrome_name\tOMIM\n5\tKabuki\t147920\n")
+    cohort, _ = load_cohort(Source(tmp_path / "c.csv", [tmp_path / "n.tsv"]), lambda *_: None)
+    assert cohort.roster.disorders == (Disorder("5", "Kabuki", "OMIM:147920"),)
+
+
+def test_names_from_two_tables_complete_each_other(tmp_path):
+    (tmp_path / "a.tsv").write_text("syndrome_id\tsyndrome_name\n5\tKabuki\n")
+    (tmp_path / "b.tsv").write_text("syndrome_id\tsyndrome_name\tOMIM\n5\tKabuki\t147920\n")
+    annotations = read_metadata([tmp_path / "a.tsv", tmp_path / "b.tsv"], labelled=True)
+    assert annotations.disorders["5"] == Disorder("5", "Kabuki", "OMIM:147920")
+    (tmp_path / "b.tsv").write_text("syndrome_id\tsyndrome_name\n5\tNoonan\n")
+    with pytest.raises(InvalidFileError, match="called 'Noonan' here and 'Kabuki' in an earlier row"):
+        read_metadata([tmp_path / "a.tsv", tmp_path / "b.tsv"], labelled=True)
+
+
+def test_old_line_ends_are_read(tmp_path):
+    (tmp_path / "m.csv").write_bytes(b"image_id,subject,label\r1,p,A\r2,q,B\r")
+    assert len(read_metadata([tmp_path / "m.csv"], labelled=True).labels) == 2
+
+
+@pytest.mark.parametrize("ids", [pa.array([b"1"]), pa.array([1.0]), pa.array([True])])
+def test_ids_that_are_no_texts_are_refused(tmp_path, ids):
+    columns = {"image_id": ids, "patient_id": ["p"], "disorder_id": ["A"], "embedding": [[1, 2]]}
+    pq.write_table(pa.table(columns), tmp_path / "c.parquet")
+    with pytest.raises(InvalidFileError, match="ids are texts or whole numbers"):
+        read_encodings(tmp_path / "c.parquet")
+
+
+def test_whole_numbers_are_numbers(tmp_path):
+    columns = {"image_id": pa.array(["1"]).dictionary_encode(), "embedding": [[1, 2]]}
+    pq.write_table(pa.table(columns), tmp_path / "c.parquet")
+    assert read_encodings(tmp_path / "c.parquet").encodings.embeddings.tolist() == [[[1.0, 2.0]]]
+
+
+def test_a_damaged_description_of_the_encoder_is_refused(tmp_path):
+    table = pa.table({"image_id": ["1"], "embedding": [[1.0, 2.0]]})
+    pq.write_table(table.replace_schema_metadata({"mien.encoder": "[1"}), tmp_path / "c.parquet")
+    with pytest.raises(InvalidFileError, match="description of the encoder is damaged"):
+        read_encodings(tmp_path / "c.parquet")
+
+
+def test_files_that_are_no_tables_get_their_own_advice(tmp_path):
+    import gzip
+    import os
+
+    (tmp_path / "e.csv.gz").write_bytes(gzip.compress(HEADER.encode()))
+    with pytest.raises(InvalidFileError, match="compressed: unpack it first"):
+        read_encodings(tmp_path / "e.csv.gz")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidFileError, match="not a regular file"):
+        read_encodings(tmp_path / "pipe")
+
+
+def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(gm_arc_csv, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(gm_arc_csv, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(gm_arc_csv, "LONG_LINE", 10)
+    (tmp_path / "e.csv").write_text(HEADER + "1_a.jpg;m0;0;0;[0];[" + "1, " * 5000 + "1]\n")
+    with pytest.raises(InvalidFileError, match="a line of more than"):
+        read_encodings(tmp_path / "e.csv")

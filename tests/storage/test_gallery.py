@@ -377,3 +377,120 @@ def test_a_removal_that_was_cut_short_is_finished_by_repeating_it(tmp_path, rng,
         Gallery.remove_patients(directory, [cohort.roster.patient_ids[2]])
     assert list(problems(directory)) == []
     assert_gone(directory, patterns)
+
+
+def test_two_removals_at_once_erase_both(tmp_path, rng, monkeypatch):
+    """The second one commits while the first is erasing; a reader keeps the log from going away by itself."""
+    cohort = distinctive(random_cohort(rng, disorders=10))
+    directory = tmp_path / "gallery"
+    Gallery.build(directory, cohort)
+    first, second = cohort.roster.patient_ids[1:3]
+    patterns = [p for one in (first, second) for p in bytes_of_patient(cohort, one, Gallery.open(directory))]
+    erase, calls = changes._erase, []
+
+    def erase_late(connected, where):
+        calls.append(where)
+        if len(calls) == 1:
+            Gallery.remove_patients(directory, [second])
+        erase(connected, where)
+
+    monkeypatch.setattr(changes, "_erase", erase_late)
+    Gallery.remove_patients(directory, [first])
+    assert_gone(directory, patterns)
+    assert list(problems(directory)) == []
+
+
+def test_an_index_left_by_a_killed_import_does_not_survive_the_removal_of_everybody(tmp_path, rng, monkeypatch):
+    cohort = distinctive(random_cohort(rng, disorders=6))
+    directory = tmp_path / "gallery"
+    Gallery.build(directory, part_of(cohort, lambda patient_id: "p0" in patient_id))
+    orphans = {name: data for name, data in files_of(directory).items() if name.startswith("index-1.")}
+    for name, data in orphans.items():
+        (directory / name.replace("index-1.", "index-2.")).write_bytes(data)
+    patients = Gallery.open(directory).roster.patient_ids
+    patterns = [p for one in patients for p in bytes_of_patient(cohort, one, cohort)]
+    Gallery.remove_patients(directory, patients)
+    assert {path.name.split("-")[0] for path in directory.iterdir()} == {"gallery.sqlite"}
+    assert_gone(directory, patterns)
+
+
+def test_an_erasure_that_fails_says_that_the_patient_is_removed(directory, cohort, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(changes, "sweep", full)
+        with pytest.raises(
+            GalleryError, match=r"removed, but the last bytes could not be erased .*: repeat the removal"
+        ):
+            Gallery.remove_patients(directory, cohort.roster.patient_ids[:1])
+    assert cohort.roster.patient_ids[0] not in Gallery.open(directory).roster.patient_of_id
+    Gallery.remove_patients(directory, cohort.roster.patient_ids[1:2])  # finishes the other one, too
+    assert list(problems(directory)) == []
+
+
+def test_damage_to_others_keeps_nobody_in_the_gallery(directory, cohort):
+    flip_bit(directory / "gallery.sqlite", cohort.embeddings[4].tobytes())
+    leaving = next(p for i, p in enumerate(cohort.roster.patient_ids) if i != cohort.roster.patient_of_image[4])
+    Gallery.remove_patients(directory, [leaving])
+    with database.connection(directory) as connected:
+        assert leaving not in database.read_roster(connected).patient_of_id
+    assert not list(directory.glob("index-*.npy"))
+
+
+def test_the_index_of_another_gallery_is_not_taken_for_ones_own(tmp_path, directory, rng):
+    Gallery.build(tmp_path / "other", random_cohort(rng, disorders=5))
+    for path in (tmp_path / "other").glob("index-1.*"):
+        path.rename(directory / path.name)
+    with pytest.raises(CorruptGalleryError, match="belongs to another gallery"):
+        Gallery.open(directory)
+
+
+def test_an_altered_name_in_the_index_is_noticed(directory):
+    path = directory / "index-1.json"
+    path.write_bytes(path.read_bytes().replace(b"Disorder 1", b"Disorder 2"))
+    with pytest.raises(CorruptGalleryError, match="does not match its checksum"):
+        Gallery.open(directory)
+
+
+@pytest.mark.parametrize("suffix", ["json", "checksums", "image_rows.npy", "patient_centroid_rows.npy"])
+def test_an_index_that_lacks_a_file_is_made_again(directory, suffix, cohort):
+    (directory / f"index-1.{suffix}").unlink()
+    assert Gallery.open(directory).roster.labels() == cohort.roster.labels()
+    assert list(problems(directory)) == []
+
+
+def test_what_becomes_known_of_the_encoder_stays(tmp_path, cohort):
+    def named(name):
+        encodings = Encodings(cohort.roster.image_ids, cohort.embeddings, Encoder(3, 8, name=name))
+        return Cohort(cohort.roster, encodings)
+
+    Gallery.build(tmp_path / "gallery", cohort)
+    Gallery.add(tmp_path / "gallery", named("gm-arc"))
+    assert Gallery.open(tmp_path / "gallery").encoder.name == "gm-arc"
+    with pytest.raises(EncoderMismatchError, match=r"facenet.*gm-arc"):
+        Gallery.add(tmp_path / "gallery", named("facenet"))
+
+
+def test_build_refuses_labels_that_it_does_not_bring(directory, cohort):
+    image_id, patient_id, _ = cohort.roster.labels()[0]
+    Gallery.add(directory, Cohort.join(cohort.encodings, [Label(image_id, patient_id, "new")]))
+    with pytest.raises(GalleryError, match="other images or labels"):
+        Gallery.build(directory, cohort)
+
+
+def test_an_export_is_whole_or_not_there(directory, tmp_path, monkeypatch, cohort):
+    with pytest.raises(GalleryError, match="lies inside the gallery"):
+        Gallery.export(directory, directory / "gallery.parquet")
+    with pytest.raises(GalleryError, match=r"ends in \.parquet"):
+        Gallery.export(directory, tmp_path / "gallery.csv")
+    (tmp_path / "old.parquet").write_bytes(b"an older export")
+    flip_bit(directory / "gallery.sqlite", cohort.embeddings[-1].tobytes())
+    with pytest.raises(CorruptGalleryError):
+        Gallery.export(directory, tmp_path / "old.parquet")
+    assert (tmp_path / "old.parquet").read_bytes() == b"an older export"
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_a_new_gallery_is_for_its_keeper_only(directory):
+    assert directory.stat().st_mode & 0o077 == 0
