@@ -57,14 +57,15 @@ class RowCollector:
             return Encodings.of([], np.empty((0, 1, 1)))
         image_ids, keys = list(self.image_of), sorted(self.key_of)
         place_of_key = np.argsort([self.key_of[key] for key in keys])
-        counts = np.zeros((len(image_ids), len(keys)), dtype=np.intp)
-        embeddings = np.empty((*counts.shape, self.blocks[0][2].shape[1]), dtype=np.float32)
-        self.blocks.reverse()
-        while self.blocks:  # freed one by one, so that memory holds the embeddings once
-            image, key, vectors = self.blocks.pop()
-            np.add.at(counts, (image, place_of_key[key]), 1)
-            embeddings[image, place_of_key[key]] = vectors
-        self._check_each_once(image_ids, keys, counts)
+        places = [image * len(keys) + place_of_key[key] for image, key, _ in self.blocks]
+        counts = np.bincount(np.concatenate(places), minlength=len(image_ids) * len(keys))
+        self._check_each_once(image_ids, keys, counts.reshape(len(image_ids), len(keys)))
+        rows = np.empty((len(counts), self.blocks[0][2].shape[1]), dtype=np.float32)
+        for place in reversed(places):
+            _, _, vectors = self.blocks.pop()  # freed one by one, so that memory holds the embeddings once
+            in_order = (np.diff(place) == 1).all()  # the official scripts write rows in this order: copy them at once
+            rows[slice(place[0], place[-1] + 1) if in_order else place] = vectors
+        embeddings = rows.reshape(len(image_ids), len(keys), -1)
         names = tuple(f"{model}/flip{flip}/gray{gray}" for model, flip, gray in keys)
         try:
             return Encodings.of(image_ids, embeddings, Encoder(*embeddings.shape[1:], representation_names=names))

@@ -20,8 +20,9 @@ from mien.core.errors import InvalidFileError, shown
 from mien.storage.formats.float_lists import BadListError, float_rows
 from mien.storage.formats.gm_arc import COLUMNS, Key, RowCollector, image_id_of
 
-BLOCK_BYTES = 4 << 20
-LONG_LINE = 1 << 16
+BLOCK_BYTES = 2 << 20
+OPEN, CLOSE = b"[]"
+LONG_LINE = 1 << 15
 LONGEST_LINE = 1 << 26
 THREADS = min(4, os.cpu_count() or 1)
 
@@ -112,7 +113,7 @@ def _parse(text: bytes, start: int, stop: int, wanted: Container[str] | None) ->
             if start < end:
                 found = text.count(b";", start, end) + 1
                 problems.append((lines, f": expected {len(COLUMNS)} fields separated by ';', found {found}"))
-        elif not (text.startswith(b"[", vector, end) and text.endswith(b"]", vector + 1, end)):
+        elif end - vector < 2 or text[vector] != OPEN or text[end - 1] != CLOSE:
             problems.append((lines, ", field representations: expected a list in brackets"))
         elif fields[0] not in image_of and (image_id := _image_id(fields[0])) is None:
             problems.append((lines, ": not UTF-8 text: save the file as UTF-8"))
