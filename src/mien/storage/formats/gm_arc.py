@@ -33,7 +33,10 @@ class RowCollector:
         self.path = path
         self.image_of: dict[str, int] = {}
         self.key_of: dict[Key, int] = {}
-        self.blocks: list[tuple[Ints, Ints, Float32s]] = []  # image and key of each row, and its vector
+        self.image_of_row: list[Ints] = []
+        self.key_of_row: list[Ints] = []
+        self.vectors = np.empty((0, 0), dtype=np.float32)  # grows; rows from `filled` on are not yet used
+        self.filled = 0
 
     def add(
         self,
@@ -42,29 +45,38 @@ class RowCollector:
         image_of_row: Sequence[int],
         key_of_row: Sequence[int],
         vectors: Float32s,
+        *,
+        expected_rows: int = 0,
     ) -> None:
-        """One block of rows, whose images and keys are numbered within the block."""
-        if self.blocks and vectors.shape[1] != self.blocks[0][2].shape[1]:
-            what = f"{vectors.shape[1]} dimensions where others have {self.blocks[0][2].shape[1]}"
+        """One block of rows, whose images and keys are numbered within the block; how many may come in all."""
+        if self.filled and vectors.shape[1] != self.vectors.shape[1]:
+            what = f"{vectors.shape[1]} dimensions where others have {self.vectors.shape[1]}"
             raise InvalidFileError(self.path, [f"image {shown(image_ids[image_of_row[0]])}: {what}"])
         images = np.array([self.image_of.setdefault(image_id, len(self.image_of)) for image_id in image_ids])
         places = np.array([self.key_of.setdefault(key, len(self.key_of)) for key in keys])
-        self.blocks.append((images[np.array(image_of_row)], places[np.array(key_of_row)], vectors))
+        self.image_of_row.append(images[np.array(image_of_row)])
+        self.key_of_row.append(places[np.array(key_of_row)])
+        needed = self.filled + len(vectors)
+        if needed > len(self.vectors):  # memory that is not written to costs nothing: rather too much than a copy
+            grown = np.empty((max(needed, 2 * len(self.vectors), expected_rows), vectors.shape[1]), dtype=np.float32)
+            if self.filled:
+                grown[: self.filled] = self.vectors[: self.filled]
+            self.vectors = grown
+        self.vectors[self.filled : needed] = vectors
+        self.filled = needed
 
     def encodings(self) -> Encodings:
-        """All rows as embeddings, representations in the order (model, flip, gray); releases the blocks."""
-        if not self.blocks:
+        """All rows as embeddings, representations in the order (model, flip, gray)."""
+        if not self.filled:
             return Encodings.of([], np.empty((0, 1, 1)))
         image_ids, keys = list(self.image_of), sorted(self.key_of)
         place_of_key = np.argsort([self.key_of[key] for key in keys])
-        places = [image * len(keys) + place_of_key[key] for image, key, _ in self.blocks]
-        counts = np.bincount(np.concatenate(places), minlength=len(image_ids) * len(keys))
+        place = np.concatenate(self.image_of_row) * len(keys) + place_of_key[np.concatenate(self.key_of_row)]
+        counts = np.bincount(place, minlength=len(image_ids) * len(keys))
         self._check_each_once(image_ids, keys, counts.reshape(len(image_ids), len(keys)))
-        rows = np.empty((len(counts), self.blocks[0][2].shape[1]), dtype=np.float32)
-        for place in reversed(places):
-            _, _, vectors = self.blocks.pop()  # freed one by one, so that memory holds the embeddings once
-            in_order = (np.diff(place) == 1).all()  # the official scripts write rows in this order: copy them at once
-            rows[slice(place[0], place[-1] + 1) if in_order else place] = vectors
+        rows = self.vectors[: self.filled]
+        if not np.array_equal(place, np.arange(len(place))):  # the official scripts write rows in order
+            rows = rows[np.argsort(place)]
         embeddings = rows.reshape(len(image_ids), len(keys), -1)
         names = tuple(f"{model}/flip{flip}/gray{gray}" for model, flip, gray in keys)
         try:

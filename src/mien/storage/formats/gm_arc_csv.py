@@ -5,6 +5,7 @@ Such a file has gigabytes; it is read in blocks, several at a time, and only the
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Container
@@ -62,7 +63,8 @@ def read_gm_arc_csv(
                 lines += rows.lines
                 left_out |= rows.left_out
                 if rows.image_of_row and not problems:
-                    collector.add(rows.image_ids, rows.keys, rows.image_of_row, rows.key_of_row, rows.vectors)
+                    expected = math.ceil(1.02 * len(rows.vectors) * size / BLOCK_BYTES)
+                    collector.add(*rows[:5], expected_rows=expected)
                 progress(min(starts[number - THREADS] + BLOCK_BYTES, size), size)
     if problems:
         raise InvalidFileError(path, problems)
