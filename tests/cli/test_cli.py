@@ -298,8 +298,8 @@ def test_a_hundred_problems_are_listed_and_the_rest_counted(mien, tmp_path):
 ENCODINGS = {
     "wrong header": ("img_name;model\n", ["row 1: expected the header img_name;model;flip"]),
     "not a number": (GM_ARC_HEADER + gm_arc_rows(1, "[1.0, zwei]"), ["row 2", "field representations"]),
-    "not a list": (GM_ARC_HEADER + gm_arc_rows(1, "1.0"), ["row 2", "list in brackets"]),
-    "empty list": (GM_ARC_HEADER + gm_arc_rows(1, "[]"), ["row 2", "expected numbers"]),
+    "not a list": (GM_ARC_HEADER + gm_arc_rows(1, "1.0"), ["row 2", "list of numbers in brackets"]),
+    "empty list": (GM_ARC_HEADER + gm_arc_rows(1, "[]"), ["row 2", "expected a list of numbers"]),
     "NaN": (GM_ARC_HEADER + gm_arc_rows(1, "[1.0, NaN]"), ["not a finite number", "image '1'"]),
     "infinite": (GM_ARC_HEADER + gm_arc_rows(1, "[1.0, Infinity]"), ["not a finite number", "image '1'"]),
     "too large for float32": (GM_ARC_HEADER + gm_arc_rows(1, "[1.0, 1e300]"), ["not a finite number", "image '1'"]),

@@ -1,146 +1,92 @@
 """GM-Arc encodings as the official scripts write them: `;`-separated, a row per image, model and view.
 
-Such a file has gigabytes; it is read in blocks, several at a time, and only the wanted images are converted.
+Such a file has gigabytes: it is read row by row, and only the wanted images are converted.
 """
 
 from __future__ import annotations
 
+import json
 import math
-import os
-from collections import deque
 from collections.abc import Callable, Container
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+import simdjson
 
-from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidFileError, shown
-from mien.storage.formats.float_lists import BadListError, float_rows
-from mien.storage.formats.gm_arc import COLUMNS, Key, RowCollector, image_id_of
+from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 
-BLOCK_BYTES = 2 << 20
-OPEN, CLOSE = b"[]"
-LONG_LINE = 1 << 15
-LONGEST_LINE = 1 << 26
-THREADS = min(4, os.cpu_count() or 1)
-
-
-class Rows(NamedTuple):
-    """A block of the file, parsed. Lines are counted inside the block: nobody knows yet how many came before."""
-
-    image_ids: list[str]  # of the block
-    keys: list[Key]
-    image_of_row: list[int]
-    key_of_row: list[int]
-    vectors: Float32s
-    left_out: set[str]
-    lines: int
-    problems: list[tuple[int, str]]
+ROWS_BETWEEN_REPORTS = 2000
 
 
 def read_gm_arc_csv(
     path: Path, wanted: Container[str] | None, progress: Callable[[int, int], None]
 ) -> tuple[Encodings, int]:
     """Reads the wanted images (all, if None); also says how many others the file holds."""
-    collector = RowCollector(path)
-    left_out: set[str] = set()
+    size = path.stat().st_size
     problems: list[str] = []
-    lines = 1  # as an editor counts them: the header is the first
-    with path.open("rb") as file, ThreadPoolExecutor(THREADS) as pool:
+    image_id_of_name: dict[bytes, str | None] = {}  # None: not wanted
+    with path.open("rb", buffering=1 << 20) as file, np.errstate(over="ignore"):  # infinite values are refused by name
         _check_header(path, file.readline())
-        size = path.stat().st_size
-        starts = range(file.tell(), size, BLOCK_BYTES)
-        pending: deque[Future[Rows]] = deque()
-        for number in range(len(starts) + THREADS):
-            if number < len(starts):
-                pending.append(pool.submit(_parse_block, file.fileno(), starts[number], number == 0, wanted))
-            if number >= THREADS and pending:  # a few blocks ahead, never all of them
-                rows = pending.popleft().result()
-                problems += [f"row {lines + line}{what}" for line, what in rows.problems]
-                lines += rows.lines
-                left_out |= rows.left_out
-                if rows.image_of_row and not problems:
-                    expected = math.ceil(1.02 * len(rows.vectors) * size / BLOCK_BYTES)
-                    collector.add(*rows[:5], expected_rows=expected)
-                progress(min(starts[number - THREADS] + BLOCK_BYTES, size), size)
+        collector = RowCollector(path, expected_rows=0)
+        parse = simdjson.Parser().parse
+        done = file.tell()
+        for row, line in enumerate(file, start=2):
+            done += len(line)
+            if row % ROWS_BETWEEN_REPORTS == 0:
+                progress(done, size)
+            fields = line.split(b";")
+            try:
+                if len(fields) != len(COLUMNS):
+                    if line.strip():
+                        problems.append(
+                            f"row {row}: expected {len(COLUMNS)} fields separated by ';', found {len(fields)}"
+                        )
+                    continue
+                name, model, flip, gray, _class_conf, text = fields
+                if name not in image_id_of_name:
+                    image_id = image_id_of(name.decode())
+                    image_id_of_name[name] = image_id if wanted is None or image_id in wanted else None
+                    collector.expected_rows = collector.expected_rows or math.ceil(1.02 * size / len(line))
+                if (known := image_id_of_name[name]) is not None:
+                    collector.add(known, (model, flip, gray), _numbers(text, parse))
+            except UnicodeDecodeError:
+                problems.append(f"row {row}: not UTF-8 text: save the file as UTF-8")
+            except ValueError as error:
+                problems.append(
+                    f"row {row}, image {shown(image_id_of_name[name] or '')}, field representations: {error}"
+                )
+    progress(size, size)
     if problems:
         raise InvalidFileError(path, problems)
-    return collector.encodings(), len(left_out)
+    kept = set(image_id_of_name.values())
+    left_out = {image_id_of(name.decode()) for name, image_id in image_id_of_name.items() if image_id is None}
+    return collector.encodings(), len(left_out - kept)
 
 
 def _check_header(path: Path, line: bytes) -> None:
     header = tuple(line.decode(errors="replace").rstrip("\r\n").split(";"))
     if header != COLUMNS:
-        raise InvalidFileError(
-            path, [f"row 1: expected the header {';'.join(COLUMNS)}, found {shown(';'.join(header))}"]
-        )
+        found = shown(";".join(header))
+        raise InvalidFileError(path, [f"row 1: expected the header {';'.join(COLUMNS)}, found {found}"])
 
 
-def _parse_block(descriptor: int, start: int, is_first: bool, wanted: Container[str] | None) -> Rows:  # noqa: FBT001
-    """Takes the lines that begin in a block: the last one may end in the next."""
-    text = os.pread(descriptor, BLOCK_BYTES + LONG_LINE, start - 1)
-    first = 1 if is_first else text.find(b"\n", 0, BLOCK_BYTES) + 1
-    if first == 0:
-        return _parse(b"", 0, 0, wanted)  # inside one long line
-    while (end := text.find(b"\n", BLOCK_BYTES)) < 0 and (
-        more := os.pread(descriptor, BLOCK_BYTES, start - 1 + len(text))
-    ):
-        text += more
-        if len(text) > LONGEST_LINE:
-            return _parse(b"", 0, 0, wanted)._replace(problems=[(1, f": a line of more than {LONGEST_LINE:,} bytes")])
-    return _parse(text, first, len(text) if end < 0 else end + 1, wanted)
-
-
-def _parse(text: bytes, start: int, stop: int, wanted: Container[str] | None) -> Rows:
-    image_of: dict[bytes, int] = {}
-    key_of: dict[tuple[bytes, ...], int] = {}
-    image_of_row: list[int] = []
-    key_of_row: list[int] = []
-    spans: list[tuple[int, int]] = []  # of the numbers in the text: it is not copied, only looked at
-    lines = 0
-    line_of_row: list[int] = []
-    left_out: set[bytes] = set()
-    problems: list[tuple[int, str]] = []
-    while start < stop:
-        lines += 1
-        newline = text.find(b"\n", start, stop)
-        line_end = stop if newline < 0 else newline
-        end = line_end - text.endswith(b"\r", start, line_end)
-        vector = text.rfind(b";", start, end) + 1
-        fields = text[start : vector - 1].split(b";", 4) if vector else []
-        if len(fields) != 5 or b";" in fields[4]:
-            if start < end:
-                found = text.count(b";", start, end) + 1
-                problems.append((lines, f": expected {len(COLUMNS)} fields separated by ';', found {found}"))
-        elif end - vector < 2 or text[vector] != OPEN or text[end - 1] != CLOSE:
-            problems.append((lines, ", field representations: expected a list in brackets"))
-        elif fields[0] not in image_of and (image_id := _image_id(fields[0])) is None:
-            problems.append((lines, ": not UTF-8 text: save the file as UTF-8"))
-        elif fields[0] in image_of or wanted is None or image_id in wanted:
-            image_of_row.append(image_of.setdefault(fields[0], len(image_of)))
-            key_of_row.append(key_of.setdefault((fields[1], fields[2], fields[3]), len(key_of)))
-            spans.append((vector + 1, end - 1))
-            line_of_row.append(lines)
-        else:
-            left_out.add(fields[0])
-        start = line_end + 1
-    first, last = np.array(spans, dtype=np.intp).reshape(-1, 2).T
-    vectors = np.empty((0, 1), dtype=np.float32)
+def _numbers(text: bytes, parse: Callable[[bytes], Any]) -> Any:
+    """A JSON list of numbers; simdjson hands them over as a buffer, without a Python object for each."""
+    if text.startswith(b"[") and text.rfind(b"[") == 0:
+        try:
+            numbers = np.frombuffer(parse(text).as_buffer(of_type="d"))
+            if len(numbers):
+                return numbers
+        except (ValueError, TypeError, RuntimeError):
+            pass  # NaN and Infinity are not JSON, but Python writes them; they are refused later, by name
     try:
-        vectors = float_rows(text, first, last)
-    except BadListError as error:
-        problems.append((line_of_row[error.row], f", field representations: {error}"))
-    image_ids = [image_id_of(name.decode()) for name in image_of]
-    keys = [tuple(part.decode(errors="replace") for part in key) for key in key_of]
-    names_left_out = {image_id_of(name.decode()) for name in left_out}
-    return Rows(image_ids, keys, image_of_row, key_of_row, vectors, names_left_out, lines, problems)
-
-
-def _image_id(img_name: bytes) -> str | None:
-    try:
-        return image_id_of(img_name.decode())
-    except UnicodeDecodeError:
-        return None
+        numbers = np.array(json.loads(text), dtype=np.float64)
+    except (ValueError, TypeError):
+        numbers = np.empty(0)
+    if numbers.ndim != 1 or not len(numbers):
+        beginning = shown(text[:40].strip().decode(errors="replace"))
+        raise ValueError(f"expected a list of numbers in brackets, found {beginning}")
+    return numbers

@@ -56,15 +56,15 @@ def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encod
         ) from error
     image_ids = [image_id_of(str(name)) for name in names]
     rows = [row for row, image_id in enumerate(image_ids) if wanted is None or image_id in wanted]
-    collector = RowCollector(path)
+    collector = RowCollector(path, expected_rows=len(rows))
     for row in rows:
         try:
             with np.errstate(over="ignore"):  # an infinite value is refused by name
                 vector = np.array(_numbers(vectors[row]), dtype=np.float32, ndmin=1)
-            key = (str(models[row]), str(int(flips[row])), str(int(grays[row])))
+            key = (str(models[row]).encode(), b"%d" % int(flips[row]), b"%d" % int(grays[row]))
+            collector.add(image_ids[row], key, vector)
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise InvalidFileError(path, [f"row {row + 1}, image {shown(image_ids[row])}: {error}"]) from error
-        collector.add([image_ids[row]], [key], [0], [0], vector[np.newaxis])
     kept = {image_ids[row] for row in rows}
     return collector.encodings(), len(set(image_ids) - kept)
 
