@@ -35,18 +35,19 @@ class RowCollector:
         self.key_of: dict[Key, int] = {}
         self.image_of_row: list[int] = []
         self.key_of_row: list[int] = []
+        self.dimensions = 0
         self.vectors = np.empty((0, 0), dtype=np.float32)  # grows; rows that are not yet used cost no memory
 
     def add(self, image_id: str, key: Key, vector: Floats) -> None:
         """One row."""
         filled = len(self.image_of_row)
-        if filled and len(vector) != self.vectors.shape[1]:
-            raise ValueError(f"{len(vector)} numbers where others have {self.vectors.shape[1]}")
+        if filled and len(vector) != self.dimensions:
+            raise ValueError(f"{len(vector)} numbers where others have {self.dimensions}")
         if filled == len(self.vectors):
             grown = np.empty((max(2 * filled, self.expected_rows, 1), len(vector)), dtype=np.float32)
             if filled:
                 grown[:filled] = self.vectors
-            self.vectors = grown
+            self.vectors, self.dimensions = grown, len(vector)
         self.vectors[filled] = vector
         self.image_of_row.append(self.image_of.setdefault(image_id, len(self.image_of)))
         self.key_of_row.append(self.key_of.setdefault(key, len(self.key_of)))

@@ -32,11 +32,9 @@ def read_gm_arc_csv(
         _check_header(path, file.readline())
         collector = RowCollector(path, expected_rows=0)
         parse = simdjson.Parser().parse
-        done = file.tell()
         for row, line in enumerate(file, start=2):
-            done += len(line)
             if row % ROWS_BETWEEN_REPORTS == 0:
-                progress(done, size)
+                progress(file.tell(), size)
             fields = line.split(b";")
             try:
                 if len(fields) != len(COLUMNS):
@@ -75,7 +73,7 @@ def _check_header(path: Path, line: bytes) -> None:
 
 def _numbers(text: bytes, parse: Callable[[bytes], Any]) -> Any:
     """A JSON list of numbers; simdjson hands them over as a buffer, without a Python object for each."""
-    if text.startswith(b"[") and text.rfind(b"[") == 0:
+    if text.rfind(b"[") == 0:
         try:
             numbers = np.frombuffer(parse(text).as_buffer(of_type="d"))
             if len(numbers):
