@@ -51,3 +51,44 @@ def ranking(query_embeddings, gallery, method):
         (math.fsum(disorder_distance(probe, images, method) for probe in probes) / len(probes), disorder_id)
         for disorder_id, images in gallery.items()
     )
+
+
+def true_rank(order, disorder_id):
+    """Place of the true disorder in [(distance, disorder_id), ...]; it loses ties; None where it is missing."""
+    own = [distance for distance, candidate in order if candidate == disorder_id]
+    if not own:
+        return None
+    return sum(1 for distance, _ in order if round(distance, 9) <= round(own[0], 9))
+
+
+def fold_ranks(study, fold, test_set, gallery_name, method):
+    """{(patient_id, disorder_id): [rank, ...]} of one fold."""
+    embedding_of = dict(zip(study.encodings.image_ids, study.encodings.embeddings.astype(float).tolist(), strict=True))
+    own = fold.frequent if test_set.endswith("freq") else fold.rare
+    labels = [*fold.frequent.gallery, *fold.rare.gallery] if gallery_name == "unified" else own.gallery
+    gallery = {}
+    for image_id, patient_id, disorder_id in labels:
+        gallery.setdefault(disorder_id, []).append((patient_id, embedding_of[image_id]))
+    cases = {}
+    for image_id, patient_id, disorder_id in own.test:
+        cases.setdefault((patient_id, disorder_id), []).append(embedding_of[image_id])
+    ranks = {}
+    for (patient_id, disorder_id), images in cases.items():
+        if test_set.startswith("multi") and len(images) < 2:
+            continue
+        queries = [[image] for image in images] if method.fusion == "none" else [images]
+        ranks[patient_id, disorder_id] = [true_rank(ranking(q, gallery, method), disorder_id) for q in queries]
+    return ranks
+
+
+def study_accuracy(study, test_set, gallery_name, method, top, *, per_image=False):
+    """The mean per-disorder accuracy in per cent, over the folds that have cases."""
+    folds = []
+    for fold in study.folds:
+        of_disorder = {}
+        for (_, disorder_id), ranks in fold_ranks(study, fold, test_set, gallery_name, method).items():
+            hits = [1.0 if rank is not None and rank <= top else 0.0 for rank in ranks]
+            of_disorder.setdefault(disorder_id, []).extend(hits if per_image else [sum(hits) / len(hits)])
+        if of_disorder:
+            folds.append(sum(sum(hits) / len(hits) for hits in of_disorder.values()) / len(of_disorder))
+    return 100 * sum(folds) / len(folds)

@@ -20,6 +20,7 @@ FLOORS = {  # imports point downwards only
     "cli": 3,
     "report": 2,
     "benchmark": 2,
+    "evaluation": 1,
     "simulation": 1,
     "storage": 1,
     "core": 0,

@@ -11,26 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mien import Gallery
-from mien.cli.main import main
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 
 from cohorts import random_cohort
 
 GM_ARC_HEADER = "img_name;model;flip;gray;class_conf;representations\n"
-
-
-@pytest.fixture
-def mien(monkeypatch, capsys):
-    """Runs a command in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["mien", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture
@@ -58,7 +43,7 @@ def gm_arc_rows(image, vector="[1.0, 2.0]"):
 def test_help_lists_the_commands(mien):
     code, out, _ = mien("--help")
     assert code == 0
-    for command in ("demo", "gallery", "rank", "bench"):
+    for command in ("demo", "simulate", "gallery", "rank", "bench"):
         assert command in out
     assert mien("--version")[1].startswith("mien ")
 

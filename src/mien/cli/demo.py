@@ -2,57 +2,74 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mien.cli import show
-from mien.core.cohort import Cohort
-from mien.core.method import BASELINE, FULL, Method
-from mien.core.outcomes import patient_outcomes
+from mien.cli import show, show_study
+from mien.core.cohort import Cohort, Query
+from mien.core.method import BASELINE, FULL
 from mien.core.ranking import rank
+from mien.core.study import Study
 from mien.report.rankings import NOTICE
-from mien.simulation.cohort import simulated_cohort
-from mien.storage.gallery import Gallery
 
-SEED = 9
-PATIENTS_OF_DISORDER = [12, 8, 6, 5, 4, 3, 3, 2, 2, 1]
-SHOWN_PATIENT = "patient-026"  # whose photos disagree
+if TYPE_CHECKING:
+    from mien.evaluation.cases import Case
+    from mien.evaluation.comparison import Comparison
+
+SEED = 1
+PHOTOS = 3  # of the patient who is shown
 
 
 def demo() -> None:
-    """The whole job on a few simulated patients: a gallery, a query with several photos, two rankings."""
+    """The whole job on a simulated GMDB: the study's headline, then one patient. Needs no data, takes half a minute."""
+    from mien.evaluation.cases import rounds_of  # noqa: PLC0415 scipy is heavy
+    from mien.evaluation.comparison import Comparison  # noqa: PLC0415
+    from mien.evaluation.results import evaluate  # noqa: PLC0415
+    from mien.report.evaluation import protocol_document  # noqa: PLC0415
+    from mien.simulation.study import simulated_gmdb  # noqa: PLC0415
+
     out = show.console()
-    cohort = simulated_cohort(np.random.default_rng(SEED), patients_of_disorder=PATIENTS_OF_DISORDER)
-    [query] = [query for query in cohort.queries() if query.patient_id == SHOWN_PATIENT]
-    [truth] = {label.disorder_id for label in cohort.roster.labels() if label.patient_id == SHOWN_PATIENT}
-    out.print("[bold yellow]Simulated data:[/] nobody here exists; the numbers say nothing about real patients.\n")
-    with tempfile.TemporaryDirectory() as directory:
-        Gallery.build(Path(directory), cohort)
-        gallery = Gallery.open(directory)
-        out.print(
-            f"A gallery of {len(gallery.roster.patient_ids)} patients with {len(gallery.roster.disorders)} disorders."
-            f" One of them, {SHOWN_PATIENT}, is the query and left out of it: {len(query.encodings.image_ids)} photos,"
-            f" which disagree. The true disorder is {truth}.\n"
-        )
-        out.print("[bold]1. The baseline:[/] each photo alone; the nearest gallery photo decides.\n")
-        show.print_rankings(rank(gallery, query, BASELINE, top=3))
-        out.print("\n[bold]2. The full method:[/] all photos fused; disorder centroid and nearest photo weighed.\n")
-        show.print_rankings(rank(gallery, query, FULL, top=5))
-    baseline, full = (100 * _share_first(cohort, method) for method in (BASELINE, FULL))
+    with show.progress("simulating"):
+        study = simulated_gmdb(SEED)
+    with show.progress("comparing") as report:
+        comparison = Comparison(study.encodings, rounds_of(study), progress=report)
+        results = evaluate(comparison, [BASELINE, FULL], seed=SEED, galleries=["unified"])
+    out.print("[bold]1. How often is the true disorder first?[/] In a database of GMDB's shape:\n")
+    show_study.print_study(study, protocol_document(study, comparison, seed=SEED))
+    show_study.print_results(results, published=True)
+    _show_patient(study, comparison)
+    out.print(f"\n[dim]Distances: smaller is closer. {NOTICE}[/]\n")
+    out.print("Next: every table and figure of the paper  [cyan]mien reproduce --out report[/]")
+    out.print("      your own patients                    [cyan]mien gallery build DIR --encodings FILE ...[/]")
+
+
+def _show_patient(study: Study, comparison: Comparison) -> None:
+    case = _telling_case(comparison)
+    query = Query(study.encodings.only(case.images), case.patient_id)
+    fold = study.folds[0]
+    with show.progress("building the gallery"):
+        labels = [*fold.frequent.gallery, *fold.rare.gallery]
+        gallery = Cohort.join(study.encodings, labels, study.disorders)
+        baseline, full = rank(gallery, query, BASELINE, top=3), rank(gallery, query, FULL, top=5)
+    out = show.console()
     out.print(
-        f"\nWith each patient left out in turn, the true disorder is first for {baseline:.0f} % with the baseline"
-        f" and for {full:.0f} % with the full method (simulated)."
+        f"[bold]2. One patient[/] with {len(case.images)} photos, chosen because they disagree. The true disorder is"
+        f" [bold]{study.disorders[case.disorder_id].name}[/].\n"
     )
-    out.print(f"\n[dim]Distances: smaller is closer. {NOTICE}[/]")
-    out.print("Next, with your own patients: [cyan]mien gallery build DIR --encodings FILE --metadata FILE...[/]")
+    out.print("The baseline: each photo alone; the nearest gallery photo decides.\n")
+    show.print_rankings(baseline)
+    out.print("\nThe full method: all photos fused; disorder centroid and nearest photo weighed.\n")
+    show.print_rankings(full)
 
 
-def _share_first(cohort: Cohort, method: Method) -> float:
-    """Share of patients whose true disorder is ranked first, when each is the query once."""
-    disorder_of = {label.patient_id: label.disorder_id for label in cohort.roster.labels()}
-    rankings = rank(cohort, cohort.queries(), method, top=1)
-    places = [1 if r.disorders[0].disorder_id == disorder_of[str(r.patient_id)] else 2 for r in rankings]
-    patients = [cohort.roster.patient_of_id[str(ranking.patient_id)] for ranking in rankings]
-    return float(patient_outcomes(np.array(places), np.array(patients), top=1).mean())
+def _telling_case(comparison: Comparison) -> Case:
+    """A patient whose photos disagree, and whom the full method gets right: one of those for whom fusion matters."""
+    single, fused = (comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
+    spread = [
+        int(np.ptp(single.ranks[single.case_of_ranking == place]))
+        if len(case.images) == PHOTOS and fused.ranks[place] == 1
+        else -1
+        for place, case in enumerate(single.cases)
+    ]
+    return single.cases[int(np.argmax(spread))]

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import typer
 
-from mien.cli import bench, demo, gallery, rank
+from mien.cli import bench, demo, evaluate, gallery, rank, reproduce, simulate
 from mien.core.errors import MienError
 from mien.version import __version__
 
@@ -19,8 +19,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("simulate")(simulate.simulate)
 app.add_typer(gallery.app, name="gallery")
 app.command("rank")(rank.rank)
+app.command("evaluate")(evaluate.evaluate)
+app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
 
 

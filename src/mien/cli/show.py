@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,12 +24,15 @@ from mien.storage.loading import LeftOut
 from mien.storage.loading import Progress as ReportProgress
 
 MOST_TABLES = 3
+WIDTH_OF_FILES = 120  # where there is no terminal to ask
+SIMULATED = "nobody here exists; the numbers say nothing about real patients."
 LINES_IN_SUMMARY = 3
 
 
 def console() -> Console:
     """Where results go."""
-    return Console(highlight=False)
+    wide = None if sys.stdout.isatty() else WIDTH_OF_FILES
+    return Console(highlight=False, width=wide)
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -41,6 +44,13 @@ def print_json(document: dict[str, Any]) -> None:
 @contextmanager
 def progress(what: str) -> Iterator[ReportProgress]:
     """A bar on stderr that vanishes when done; callable with (done, all)."""
+    with named_progress(what) as report:
+        yield lambda done, total: report(what, done, total)
+
+
+@contextmanager
+def named_progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """The same for work of several kinds: callable with (what, done, all)."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -50,7 +60,7 @@ def progress(what: str) -> Iterator[ReportProgress]:
     stderr = Console(stderr=True)
     with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda name, done, total: bar.update(task, description=name, completed=done, total=total)
 
 
 def text(value: str | None) -> str:
@@ -147,6 +157,11 @@ def _summary(rankings: Sequence[Ranking]) -> Table:
         left_out = [", ".join(text(patient) for patient in ranking.excluded_gallery_patients)] * excluding
         table.add_row(text(ranking.patient_id) or "query", _images(ranking), *first, *left_out)
     return table
+
+
+def print_simulated() -> None:
+    """The banner of everything simulated."""
+    console().print(f"[bold yellow]Simulated data:[/] {SIMULATED}\n")
 
 
 def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:

@@ -30,6 +30,10 @@ class InvalidCohortError(MienError, ValueError):
     """Ids, labels or embeddings that contradict each other or cannot be compared."""
 
 
+class InvalidStudyError(MienError, ValueError):
+    """Folds that cannot be evaluated: a patient on both sides, a label without an embedding, nobody to test."""
+
+
 class EncoderMismatchError(MienError, ValueError):
     """Embeddings of two different encoders in one comparison."""
 

@@ -51,12 +51,13 @@ class GalleryIndex:
 
     def centroid_row_of(self, images: Ints, kind: CentroidKind) -> Float64s:
         """The unit row of the centroid of some images, which are sorted by patient."""
-        centroid = _centroid(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
+        centroid = disorder_centroid(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
         row: Float64s = unit_rows(centroid)[0]
         return row
 
 
-def _centroid(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> Float64s:
+def disorder_centroid(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> Float64s:
+    """The centroid (1, representations, dimensions) of one disorder's images, which are sorted by patient."""
     if kind == "image":
         return image_weighted_centroids(embeddings, FIRST)
     return patient_weighted_centroids(embeddings, patient_of_row, FIRST)
@@ -97,6 +98,6 @@ def build_index(
         index.image_rows[rows] = unit_rows(raw)
         index.image_lengths[rows] = embedding_lengths(raw)
         patient_of_row = roster.patient_of_image[rows]
-        index.image_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "image"))[0]
-        index.patient_centroid_rows[disorder] = unit_rows(_centroid(raw, patient_of_row, "patient"))[0]
+        index.image_centroid_rows[disorder] = unit_rows(disorder_centroid(raw, patient_of_row, "image"))[0]
+        index.patient_centroid_rows[disorder] = unit_rows(disorder_centroid(raw, patient_of_row, "patient"))[0]
     return index

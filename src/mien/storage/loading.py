@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.errors import EncoderMismatchError, InvalidFileError, shown
-from mien.storage.formats import read_encodings
+from mien.core.errors import InvalidFileError
+from mien.storage.formats import missing_encodings, read_encodings
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_metadata
 
@@ -65,20 +65,10 @@ def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodi
     if not annotations.patient_of:  # at most names of disorders: a cohort table has its own labels
         file = read_encodings(source.encodings, labelled=labelled, progress=progress)
         file.annotations.disorders |= annotations.disorders
-        return _named(file.encodings, source.encoder_name), file.annotations, LeftOut(0, ())
+        return file.named(source.encoder_name), file.annotations, LeftOut(0, ())
     file = read_encodings(source.encodings, wanted=annotations.patient_of, labelled=False, progress=progress)
-    present = set(file.encodings.image_ids)
-    missing = tuple(image_id for image_id in annotations.patient_of if image_id not in present)
+    missing = file.missing(annotations.patient_of)
     if missing and not source.allow_missing:
-        problems = [f"no encoding of image {shown(image_id)}" for image_id in missing]
-        advice = "encode these images, or go on without them with --allow-missing"
-        raise InvalidFileError(source.encodings, problems, advice=advice)
+        raise missing_encodings(source.encodings, missing, otherwise="go on without them with --allow-missing")
     annotations.disorders = {**file.annotations.disorders, **annotations.disorders}
-    return _named(file.encodings, source.encoder_name), annotations, LeftOut(file.left_out, missing)
-
-
-def _named(encodings: Encodings, name: str | None) -> Encodings:
-    """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
-    if encodings.encoder.name not in {None, name} and name is not None:
-        raise EncoderMismatchError(f"--encoder says {name}, the encodings file says {encodings.encoder.name}: drop one")
-    return replace(encodings, encoder=replace(encodings.encoder, name=name or encodings.encoder.name))
+    return file.named(source.encoder_name), annotations, LeftOut(file.left_out, missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -27,13 +28,24 @@ def proportional_nearest_distance(image_distances: Floats, first_image: Ints, *,
     >>> proportional_nearest_distance(np.array([[0.4, 0.2, 0.9, 0.6]]), np.array([0]), alpha=0.5).round(6).tolist()
     [[0.3]]
     """
+    return proportional_nearest_distances(image_distances, first_image, alphas=[alpha])[alpha]
+
+
+def proportional_nearest_distances(
+    image_distances: Floats, first_image: Ints, *, alphas: Sequence[float]
+) -> dict[float, Floats]:
+    """The same for several alphas, which share the sorting."""
     ends = np.append(first_image[1:], image_distances.shape[-1])
-    counted = neighbours_counted(ends - first_image, alpha)
-    distances = np.empty((*image_distances.shape[:-1], len(first_image)), image_distances.dtype)
-    for disorder, (start, end, k) in enumerate(zip(first_image, ends, counted, strict=True)):
+    counted = [neighbours_counted(ends - first_image, alpha) for alpha in alphas]
+    shape = (*image_distances.shape[:-1], len(first_image))
+    distances = {alpha: np.empty(shape, image_distances.dtype) for alpha in alphas}
+    for disorder, (start, end, *ks) in enumerate(zip(first_image, ends, *counted, strict=True)):
         of_disorder = image_distances[..., start:end]
-        nearest = of_disorder if k == end - start else np.partition(of_disorder, k - 1, axis=-1)[..., :k]
-        distances[..., disorder] = np.sort(nearest, axis=-1).mean(axis=-1)  # sorted: the order of images cannot matter
+        most = max(ks)
+        nearest = of_disorder if most == end - start else np.partition(of_disorder, most - 1, axis=-1)[..., :most]
+        nearest = np.sort(nearest, axis=-1)  # sorted: the order of images cannot matter
+        for alpha, k in zip(alphas, ks, strict=True):
+            distances[alpha][..., disorder] = nearest[..., :k].mean(axis=-1)
     return distances
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidFileError
+from mien.core.errors import EncoderMismatchError, InvalidFileError, shown
 from mien.storage.formats.annotations import Annotations
 
 
@@ -18,6 +18,24 @@ class EncodingsFile:
     encodings: Encodings
     annotations: Annotations  # empty but for cohort tables
     left_out: int  # images in the file that were not wanted
+
+    def missing(self, image_ids: Iterable[str]) -> tuple[str, ...]:
+        """Those of the images that have no encoding here."""
+        present = set(self.encodings.image_ids)
+        return tuple(image_id for image_id in image_ids if image_id not in present)
+
+    def named(self, name: str | None) -> Encodings:
+        """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
+        encoder = self.encodings.encoder
+        if encoder.name not in {None, name} and name is not None:
+            raise EncoderMismatchError(f"--encoder says {name}, the encodings file says {encoder.name}: drop one")
+        return replace(self.encodings, encoder=replace(encoder, name=name or encoder.name))
+
+
+def missing_encodings(path: Path, image_ids: Sequence[str], *, otherwise: str) -> InvalidFileError:
+    """The error for labelled images that an encodings file does not hold; `otherwise` is what helps but encoding."""
+    problems = [f"no encoding of image {shown(image_id)}" for image_id in image_ids]
+    return InvalidFileError(path, problems, advice=f"encode these images, or {otherwise}")
 
 
 def read_encodings(

@@ -1,9 +1,9 @@
-"""Cohort tables as Parquet, read and written."""
+"""Cohort tables and plain encodings as Parquet, read and written."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,22 +85,43 @@ def _embeddings(path: Path, column: pa.Array, image_ids: list[str], first_row: i
 
 def write_cohort_parquet(path: Path, roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]) -> None:
     """Writes a labelled cohort, one row group per disorder."""
-    vector = pa.list_(pa.float32(), encoder.dimensions)
-    embedding = vector if encoder.representations == 1 else pa.list_(vector, encoder.representations)
-    schema = pa.schema(
-        [*[pa.field(name, pa.string()) for name in TEXT_COLUMNS], pa.field("embedding", embedding)],
-        metadata={ENCODER_KEY: json.dumps(encoder.as_dict())},
-    )
-    with pq.ParquetWriter(path, schema) as writer:
+    with _writer(path, TEXT_COLUMNS, encoder) as writer:
         for place, disorder in enumerate(roster.disorders):
             images = roster.images_with(place)
-            nested = pa.FixedSizeListArray.from_arrays(pa.array(read(images).ravel()), encoder.dimensions)
-            if encoder.representations > 1:
-                nested = pa.FixedSizeListArray.from_arrays(nested, encoder.representations)
             columns: list[list[Any]] = [
                 [roster.image_ids[image] for image in images],
                 [roster.patient_ids[roster.patient_of_image[image]] for image in images],
                 *[[value] * len(images) for value in disorder],
             ]
-            arrays = [*[pa.array(column, pa.string()) for column in columns], nested]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            _write_rows(writer, columns, read(images))
+
+
+def write_encodings_parquet(path: Path, encodings: Encodings, progress: Callable[[int, int], None]) -> None:
+    """Writes embeddings by image id, without labels."""
+    image_ids = encodings.image_ids
+    with _writer(path, TEXT_COLUMNS[:1], encodings.encoder) as writer:
+        for start in range(0, len(image_ids), ROWS_PER_BATCH):
+            rows = slice(start, start + ROWS_PER_BATCH)
+            _write_rows(writer, [list(image_ids[rows])], encodings.embeddings[rows])
+            progress(min(rows.stop, len(image_ids)), len(image_ids))
+
+
+def _writer(path: Path, names: Sequence[str], encoder: Encoder) -> pq.ParquetWriter:
+    """A writer of texts and embeddings; the file says which encoder made them."""
+    vector = pa.list_(pa.float32(), encoder.dimensions)
+    embedding = vector if encoder.representations == 1 else pa.list_(vector, encoder.representations)
+    schema = pa.schema(
+        [*[pa.field(name, pa.string()) for name in names], pa.field("embedding", embedding)],
+        metadata={ENCODER_KEY: json.dumps(encoder.as_dict())},
+    )
+    return pq.ParquetWriter(path, schema)
+
+
+def _write_rows(writer: pq.ParquetWriter, columns: list[list[Any]], embeddings: Floats) -> None:
+    """One row group; `embeddings` is an array (rows, representations, dimensions)."""
+    _, representations, dimensions = embeddings.shape
+    nested = pa.FixedSizeListArray.from_arrays(pa.array(embeddings.ravel()), dimensions)
+    if representations > 1:
+        nested = pa.FixedSizeListArray.from_arrays(nested, representations)
+    arrays = [*[pa.array(column, pa.string()) for column in columns], nested]
+    writer.write_table(pa.Table.from_arrays(arrays, schema=writer.schema))

@@ -12,6 +12,7 @@ from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, MienError, shown
 
 COLUMNS = ("img_name", "model", "flip", "gray", "class_conf", "representations")
+REPRESENTATION_NAME = "{}/flip{}/gray{}"
 Key = tuple[bytes, bytes, bytes]  # model, flip, gray, as the file writes them
 
 
@@ -65,7 +66,7 @@ class RowCollector:
         if not np.array_equal(place, np.arange(len(place))):  # the official scripts write rows in order
             rows = rows[np.argsort(place)]
         embeddings = rows.reshape(len(image_ids), len(keys), -1)
-        names = tuple("{}/flip{}/gray{}".format(*_texts(key)) for key in keys)
+        names = tuple(REPRESENTATION_NAME.format(*_texts(key)) for key in keys)
         try:
             return Encodings.of(image_ids, embeddings, Encoder(*embeddings.shape[1:], representation_names=names))
         except MienError as error:

@@ -1,13 +1,14 @@
 """GM-Arc encodings as the official scripts write them: `;`-separated, a row per image, model and view.
 
-Such a file has gigabytes: it is read row by row, and only the wanted images are converted.
+Such a file has gigabytes: it is read and written row by row, and only the wanted images are converted.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,17 @@ import numpy as np
 import simdjson
 
 from mien.core.cohort import Encodings
+from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown
-from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
+from mien.storage.formats.gm_arc import COLUMNS, REPRESENTATION_NAME, RowCollector, image_id_of
+from mien.storage.formats.text_tables import unsafe_cell
 
 ROWS_BETWEEN_REPORTS = 2000
+IMAGES_BETWEEN_REPORTS = 100
+VIEWS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (flip, gray) of each model, in the order of the file
+IMG_NAME = "{}_rot_aligned.jpg"
+# nine digits identify a float32, also when they are read as float64 first; the exponent keeps the sign of -0.0
+NUMBER = "%.8e"
 
 
 def read_gm_arc_csv(
@@ -88,3 +96,48 @@ def _numbers(text: bytes, parse: Callable[[bytes], Any]) -> Any:
         beginning = shown(text[:40].strip().decode(errors="replace"))
         raise ValueError(f"expected a list of numbers in brackets, found {beginning}")
     return numbers
+
+
+def write_gm_arc_csv(
+    path: Path, encodings: Encodings, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> None:
+    """Writes embeddings as models m0, m1, ... of four views each; they read back bit by bit."""
+    keys = _keys(path, encodings.encoder)
+    if problems := list(_unsafe_ids(encodings.image_ids)):
+        raise InvalidFileError(path.name, problems)
+    numbers = f"[{', '.join([NUMBER] * encodings.encoder.dimensions)}]"
+    images = len(encodings.image_ids)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(";".join(COLUMNS) + "\n")
+        for image, image_id in enumerate(encodings.image_ids):
+            if image % IMAGES_BETWEEN_REPORTS == 0:
+                progress(image, images)
+            for (model, flip, gray), vector in zip(keys, encodings.embeddings[image].tolist(), strict=True):
+                row = (IMG_NAME.format(image_id), model, str(flip), str(gray), "[0]", numbers % tuple(vector))
+                file.write(";".join(row) + "\n")
+    progress(images, images)
+
+
+def _keys(path: Path, encoder: Encoder) -> list[tuple[str, int, int]]:
+    """Model, flip and gray of every representation; what is known of them must say the same."""
+    models, rest = divmod(encoder.representations, len(VIEWS))
+    if rest:
+        what = f"{encoder} has {encoder.representations} representations, which are not whole models of 4 views each"
+        raise InvalidFileError(path.name, [f"{what}: write Parquet instead"])
+    digits = len(str(models - 1))  # names are read in the order of text
+    keys = [(f"m{model:0{digits}}", flip, gray) for model, (flip, gray) in product(range(models), VIEWS)]
+    names = tuple(REPRESENTATION_NAME.format(*key) for key in keys)
+    for mine, theirs in zip(names, encoder.representation_names or names, strict=True):
+        if mine != theirs:
+            what = f"the representation {shown(theirs)} would stand here as {shown(mine)}"
+            raise InvalidFileError(path.name, [f"{what}: write Parquet instead"])
+    return keys
+
+
+def _unsafe_ids(image_ids: tuple[str, ...]) -> Iterator[str]:
+    """What is wrong with ids that would not come back from a photo's name."""
+    for image_id in image_ids:
+        if wrong := unsafe_cell(image_id):
+            yield f"image {wrong}"
+        elif ";" in image_id or image_id_of(IMG_NAME.format(image_id)) != image_id:
+            yield f"image {shown(image_id)} holds one of '_' and ';', which end an id in this format: rename it"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from mien.core.errors import InvalidFileError
-from mien.core.roster import Disorder
-from mien.storage.formats import text_tables
+from mien.core.errors import shown
+from mien.core.roster import Disorder, Label
 from mien.storage.formats.annotations import Annotations
+from mien.storage.formats.text_tables import Table, read_table
 
 OMIM = re.compile(r"(?:OMIM(?P<series>PS)?:|(?P<ps>PS))?(?P<number>\d{6})(?:\.0)?", re.IGNORECASE)
 
@@ -18,51 +18,46 @@ def read_metadata(paths: Iterable[Path], *, labelled: bool) -> Annotations:
     """Reads image tables and name tables, told apart by their columns. `labelled`: every image needs a disorder."""
     annotations = Annotations()
     for path in paths:
-        try:
-            text = text_tables.read_text(path)
-        except OSError as error:
-            raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
-        names, separator = text_tables.header_of(path, text)
-        if "syndrome_id" in names:
-            _read_names(path, text, names, separator, annotations)
+        table = read_table(path)
+        if "syndrome_id" in table.names:
+            read_names(table, annotations)
         else:
-            _read_images(path, text, names, separator, annotations, labelled=labelled)
+            read_images(table, annotations, labelled=labelled)
     return annotations
 
 
-def _read_images(
-    path: Path, text: str, names: list[str], separator: str, annotations: Annotations, *, labelled: bool
-) -> None:
-    patient = "patient_id" if "patient_id" in names else "subject"
-    disorder = "disorder_id" if "disorder_id" in names else "label"
-    text_tables.require_columns(path, names, ["image_id", patient, *([disorder] if labelled else [])], separator)
-    image_at, patient_at = names.index("image_id"), names.index(patient)
-    disorder_at = names.index(disorder) if labelled else None
-    name_at = names.index("disorder_name") if labelled and "disorder_name" in names else None
-    problems: list[str] = []
-    for row, fields in text_tables.rows(text, separator, len(names), problems):
-        disorder_id = None if disorder_at is None else fields[disorder_at]
-        wrong = annotations.add(fields[image_at], fields[patient_at], disorder_id)
-        if name_at is not None and disorder_id and fields[name_at]:
-            wrong = wrong or annotations.name(Disorder(disorder_id, fields[name_at]))
-        if wrong:
-            problems.append(f"row {row}: {wrong}")
-    if problems:
-        raise InvalidFileError(path, problems)
+def read_images(
+    table: Table, annotations: Annotations, *, labelled: bool = True, by_split: bool = False
+) -> dict[int, list[Label]]:
+    """Adds the images of a table. Gives its labels `by_split`, the column of the rare tables; else all as split 0."""
+    patient = "patient_id" if "patient_id" in table.names else "subject"
+    disorder = "disorder_id" if "disorder_id" in table.names else "label"
+    labels_of_split: dict[int, list[Label]] = {}
+
+    def take(row: dict[str, str]) -> str | None:
+        split = row["split"] if by_split else "0"
+        if not (split.isascii() and split.isdecimal()):
+            return f"the split {shown(split)} is not a whole number: number the folds from 0 on"
+        disorder_id = row[disorder] if labelled else None
+        wrong = annotations.add(row["image_id"], row[patient], disorder_id)
+        if disorder_id and row.get("disorder_name"):
+            wrong = wrong or annotations.name(Disorder(disorder_id, row["disorder_name"]))
+        if disorder_id and not wrong:
+            labels_of_split.setdefault(int(split), []).append(Label(row["image_id"], row[patient], disorder_id))
+        return wrong
+
+    table.each(["image_id", patient, *[disorder] * labelled, *["split"] * by_split], take)
+    return labels_of_split
 
 
-def _read_names(path: Path, text: str, names: list[str], separator: str, annotations: Annotations) -> None:
-    text_tables.require_columns(path, names, ["syndrome_id", "syndrome_name"], separator)
-    id_at, name_at = names.index("syndrome_id"), names.index("syndrome_name")
-    omim_at = names.index("OMIM") if "OMIM" in names else None
-    problems: list[str] = []
-    for row, fields in text_tables.rows(text, separator, len(names), problems):
-        omim = None if omim_at is None else omim_with_prefix(fields[omim_at])
-        wrong = annotations.name(Disorder(fields[id_at], fields[name_at] or None, omim))
-        if wrong:
-            problems.append(f"row {row}: {wrong}")
-    if problems:
-        raise InvalidFileError(path, problems)
+def read_names(table: Table, annotations: Annotations) -> None:
+    """Adds what a table calls its disorders."""
+
+    def take(row: dict[str, str]) -> str | None:
+        omim = omim_with_prefix(row.get("OMIM", ""))
+        return annotations.name(Disorder(row["syndrome_id"], row["syndrome_name"] or None, omim))
+
+    table.each(["syndrome_id", "syndrome_name"], take)
 
 
 def omim_with_prefix(text: str) -> str | None:

@@ -5,13 +5,65 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from mien.core.errors import InvalidFileError, shown
 
 BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+FORMULAS = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet computes
+
+
+class Table(NamedTuple):
+    """A small table, its header read."""
+
+    path: Path
+    text: str
+    names: list[str]
+    separator: str
+
+    def each(self, required: Collection[str], take: Callable[[dict[str, str]], str | None]) -> None:
+        """Hands every row over by column; `take` says what is wrong with it, and one wrong row refuses the table."""
+        require_columns(self.path, self.names, required, self.separator)
+        problems: list[str] = []
+        for row, fields in rows(self.text, self.separator, len(self.names), problems):
+            if wrong := take(dict(zip(self.names, fields, strict=True))):
+                problems.append(f"row {row}: {wrong}")
+        if problems:
+            raise InvalidFileError(self.path, problems)
+
+
+def read_table(path: Path) -> Table:
+    """Opens a table; what cannot be opened is refused by its path."""
+    try:
+        text = read_text(path)
+    except OSError as error:
+        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
+    return Table(path, text, *header_of(path, text))
+
+
+def write_table(path: Path, names: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
+    """Writes a table that reads back as it is: what would have to be changed, an id above all, is refused."""
+    problems: list[str] = []
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=_separator(path), lineterminator="\n")
+        writer.writerow(names)
+        for row, fields in enumerate(cells, start=2):
+            problems += [f"row {row}: {wrong}" for cell in fields if (wrong := unsafe_cell(cell))]
+            writer.writerow(fields)
+    if problems:
+        raise InvalidFileError(path.name, problems)
+
+
+def unsafe_cell(text: str) -> str | None:
+    """Why a text cannot stand in a table as it is, or None."""
+    if text.startswith(FORMULAS):
+        return f"{shown(text)} begins like a formula of a spreadsheet: rename it"
+    if "\r" in text or "\n" in text:
+        return f"{shown(text)} holds a line break: rename it"
+    return None
 
 
 def read_text(path: Path) -> str:
@@ -31,7 +83,7 @@ def read_text(path: Path) -> str:
 
 def header_of(path: Path, text: str) -> tuple[list[str], str]:
     """The column names and the separator: a tab for .tsv files, else a comma."""
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    separator = _separator(path)
     try:
         names = next(csv.reader(io.StringIO(text, newline=None), delimiter=separator))
     except csv.Error as error:
@@ -39,6 +91,10 @@ def header_of(path: Path, text: str) -> tuple[list[str], str]:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidFileError(path, [f"row 1: the column {shown(name)} is there twice: rename one" for name in twice])
     return names, separator
+
+
+def _separator(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","
 
 
 def require_columns(path: Path, names: Collection[str], required: Collection[str], separator: str = ",") -> None:

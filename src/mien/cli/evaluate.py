@@ -1,0 +1,94 @@
+"""`mien evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mien.cli import options, show, show_study
+from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
+from mien.core.study import Study
+from mien.storage.formats.gmdb_folder import read_gmdb
+from mien.storage.loading import LeftOut, Source, load_cohort
+
+GmdbOption = Annotated[
+    Path | None, typer.Option("--gmdb", metavar="DIR", help="A folder with the tables of a GMDB version.")
+]
+GmdbEncodingsOption = Annotated[
+    Path | None, typer.Option("--encodings", readable=False, help="The encodings of its images.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
+
+
+def evaluate(
+    gmdb: GmdbOption = None,
+    encodings: GmdbEncodingsOption = None,
+    cohort: Annotated[
+        Path | None, typer.Option("--cohort", readable=False, help="Instead: any cohort table; patients become folds.")
+    ] = None,
+    folds: Annotated[int | None, typer.Option("--folds", help="Of a cohort.  [default: 10]", min=2)] = None,
+    gallery_patients: Annotated[
+        int | None, typer.Option("--gallery-patients", help="Of a cohort: thin galleries to so many a disorder.", min=1)
+    ] = None,
+    method: options.MethodOption = None,
+    fusion: options.FusionOption = None,
+    score: options.ScoreOption = None,
+    centroid_weight: options.LambdaOption = None,
+    alpha: options.AlphaOption = None,
+    all_methods: Annotated[bool, typer.Option("--all-methods", help="All twelve methods of the paper.")] = False,
+    per_image: Annotated[
+        bool, typer.Option("--per-image", help="The older measure: images within disorder, whoever is on them.")
+    ] = False,
+    seed: SeedOption = 1,
+    encoder: options.EncoderOption = None,
+    json: options.JsonOption = False,
+) -> None:
+    """Accuracy of methods by the paper's protocol: frequent and rare sets, unified and split galleries."""
+    from mien.evaluation.cases import rounds_of  # noqa: PLC0415 they are quick to read about without
+    from mien.evaluation.comparison import Comparison  # noqa: PLC0415
+    from mien.evaluation.folds import FOLDS, cohort_study  # noqa: PLC0415
+    from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
+    from mien.report.evaluation import evaluation_document  # noqa: PLC0415
+
+    given = (method, fusion, score, centroid_weight, alpha)
+    if all_methods and any(option is not None for option in given):
+        raise typer.BadParameter("--all-methods stands for all: give no other method")
+    methods: tuple[Method, ...] = (BASELINE, FULL)
+    if all_methods:
+        methods = TWELVE_METHODS
+    elif any(option is not None for option in given):
+        methods = tuple(dict.fromkeys([BASELINE, options.method_of(*given)]))
+    if cohort is not None:
+        if gmdb is not None or encodings is not None:
+            raise typer.BadParameter("--cohort stands instead of --gmdb and --encodings: give either")
+        with show.progress("reading the cohort") as report:
+            loaded, left_out = load_cohort(Source(cohort, encoder_name=encoder), report)
+        show.print_left_out(left_out)
+        study = cohort_study(loaded, cohort.name, seed=seed, folds=folds or FOLDS, gallery_patients=gallery_patients)
+    else:
+        if folds is not None or gallery_patients is not None:
+            raise typer.BadParameter("--folds and --gallery-patients belong to --cohort: GMDB brings its own folds")
+        study = load_gmdb(gmdb, encodings, encoder)
+    alphas = sorted({method.alpha for method in methods if method.score == "proportional"})
+    with show.progress("comparing") as report:
+        comparison = Comparison(study.encodings, rounds_of(study), alphas=alphas, progress=report)
+    with show.progress("measuring"):
+        results = evaluate_methods(comparison, methods, seed=seed, per_image=per_image)
+    document = evaluation_document(study, comparison, results, seed=seed, per_image=per_image)
+    if json:
+        show.print_json(document)
+    else:
+        show_study.print_study(study, document["protocol"])
+        show_study.print_results(results, published=cohort is None and not per_image)
+
+
+def load_gmdb(gmdb: Path | None, encodings: Path | None, encoder: str | None) -> Study:
+    """The study of a GMDB folder."""
+    if gmdb is None or encodings is None:
+        raise typer.BadParameter("give --gmdb DIR and --encodings FILE; `mien simulate OUT` makes both")
+    with show.progress("reading encodings") as report:
+        study, others = read_gmdb(gmdb, encodings, encoder_name=encoder, progress=report)
+    show.print_left_out(LeftOut(others, ()))
+    return study

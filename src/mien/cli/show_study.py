@@ -1,0 +1,125 @@
+"""What a person sees of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from mien.cli.show import console, note, print_simulated, text
+from mien.core.errors import shown
+from mien.core.method import BASELINE, NAMED_METHODS, Method
+from mien.core.study import Study
+from mien.evaluation.published import published_accuracy
+from mien.evaluation.results import Result
+
+if TYPE_CHECKING:
+    from mien.report.reproduction import Reproduction
+
+
+def print_study(study: Study, protocol: dict[str, Any]) -> None:
+    """What is evaluated, and how."""
+    if study.simulated:
+        print_simulated()
+    console().print(
+        f"[bold]study[/]    {text(study.source)}: {protocol['images']:,} images, {protocol['folds']} folds,"
+        f" {text(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n",
+        soft_wrap=True,
+    )
+    for gallery, patient_ids in protocol["not_in_gallery"].items():
+        if patient_ids:
+            ids = ", ".join(shown(patient_id) for patient_id in patient_ids[:10])
+            more = ", …" if len(patient_ids) > 10 else ""
+            note(f"{gallery} gallery: it lacks the disorder of {len(patient_ids)} test patients, misses: {ids}{more}")
+
+
+def print_results(results: Sequence[Result], *, published: bool) -> None:
+    """Accuracies, a table per gallery and set; where it makes sense, with the published top-1."""
+    width = max(len(method_name(result.method)) for result in results)
+    for gallery, test_set in dict.fromkeys((result.gallery, result.set) for result in results):
+        chosen = [result for result in results if (result.set, result.gallery) == (test_set, gallery)]
+        beside = published and gallery == "unified"
+        table = Table(
+            title=f"[bold]{test_set}, {gallery} gallery[/] [dim]({_size(chosen[0])})[/]",
+            title_justify="left",
+            title_style="",
+            box=None,
+        )
+        table.add_column("method", no_wrap=True, min_width=width)
+        for name in ("top-1", *["published"] * beside, "top-5", "top-10", "top-30"):
+            table.add_column(name, justify="right", no_wrap=True, min_width=6)
+        for name in ("top-1 against baseline", "top-5 against baseline"):
+            table.add_column(name, justify="right", min_width=22)
+        table.add_column("p", justify="right", no_wrap=True, min_width=6)
+        for result in chosen:
+            tops = [f"{value:.2f}" for value in (result.top1, result.top5, result.top10, result.top30)]
+            if beside:
+                tops.insert(1, _published_top1(result))
+            table.add_row(method_name(result.method), *tops, *_differences(result), p_value(result.p_value))
+        console().print(table)
+        console().print()
+
+
+def method_name(method: Method) -> str:
+    """A method in few words.
+
+    >>> method_name(Method("none", "proportional", alpha=0.1))
+    'none x proportional 0.1'
+    """
+    named = {method: name for name, method in NAMED_METHODS.items()}
+    weight = {"hybrid": f" {method.centroid_weight:g}", "proportional": f" {method.alpha:g}"}.get(method.score, "")
+    return named.get(method) or f"{method.fusion} x {method.score}{weight}"
+
+
+def p_value(value: float | None) -> str:
+    """As the paper prints it.
+
+    >>> p_value(0.0004), p_value(0.0312), p_value(None)
+    ('<0.001', '0.031', '')
+    """
+    return "" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def print_reproduction(done: Reproduction, out: Path) -> None:
+    """What a run of the whole study found."""
+    from mien.evaluation.agreement import mean_absolute_error, worst  # noqa: PLC0415 scipy is heavy
+
+    print_study(done.study, done.protocol)
+    print_results([row for row in done.tables["headline"] if isinstance(row, Result)], published=True)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("finding of the paper", "holds", "found"):
+        table.add_column(name)
+    for finding in done.findings:
+        table.add_row(finding.claim, "[green]yes[/]" if finding.holds else "[red]no[/]", finding.found)
+    console().print(table)
+    off = worst(done.cells)
+    runs = f", mean of {done.runs} simulated databases" if done.runs > 1 else ""
+    console().print(
+        f"\nMeasured against published, {len(done.cells)} accuracies{runs}: mean difference"
+        f" {mean_absolute_error(done.cells):.2f} points, largest {off.error:+.2f}"
+        f" ({off.set}, {off.fusion} x {off.score}, top-{off.top})"
+    )
+    console().print(f"[bold]{text(str(out / 'index.html'))}[/]")
+
+
+def _size(result: Result) -> str:
+    counts = {"images": result.images, "patients": result.patients, "disorders": result.disorders}
+    return ", ".join(f"{count:,.1f}".removesuffix(".0") + f" {what}" for what, count in counts.items())
+
+
+def _differences(result: Result) -> list[str]:
+    shown_differences = []
+    for delta, low, high in (
+        (result.delta_top1, result.ci_low_top1, result.ci_high_top1),
+        (result.delta_top5, result.ci_low, result.ci_high),
+    ):
+        interval = "" if low is None else f" [dim]({low:+.1f} to {high:+.1f})[/]"
+        shown_differences.append("" if result.method == BASELINE else f"{delta:+.2f}{interval}")
+    return shown_differences
+
+
+def _published_top1(result: Result) -> str:
+    published = published_accuracy(result.set, result.method)
+    return f"[dim]{published.top1:.2f}[/]" if published else ""

@@ -1,0 +1,56 @@
+"""`mien simulate`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mien.cli import options, show
+from mien.core.roster import Roster
+from mien.core.study import Study
+from mien.storage.formats.gmdb_folder import ENCODINGS, require_empty, write_gmdb
+from mien.version import __version__
+
+
+def simulate(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write: new, or empty.")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same patients.", min=0)] = 1,
+    csv: Annotated[bool, typer.Option("--csv", help="Write the encodings in the GM-Arc layout too.")] = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Write a folder of GMDB's shape, metadata tables and encodings, in which nobody is real."""
+    from mien.simulation.study import simulated_gmdb, version  # noqa: PLC0415 scipy is heavy
+
+    require_empty(out)
+    with show.progress("simulating"):
+        study = simulated_gmdb(seed)
+    with show.progress("writing") as report:
+        write_gmdb(out, study, version(seed), csv=csv, progress=report)
+    _print_result(out, study, seed, json=json)
+
+
+def _print_result(out: Path, study: Study, seed: int, *, json: bool) -> None:
+    roster = Roster.of_labels(label for fold in study.folds for split in fold for part in split for label in part)
+    counts = {
+        "images": len(roster.image_ids),
+        "patients": len(roster.patient_ids),
+        "disorders": len(roster.disorders),
+        "folds": len(study.folds),
+    }
+    following = ["mien", "evaluate", "--gmdb", str(out), "--encodings", str(out / ENCODINGS)]
+    if json:
+        tool = {"name": "mien", "version": __version__}
+        about = {"tool": tool, "out": str(out), "source": study.source, "seed": seed, "simulated": True}
+        show.print_json({**about, **counts, "next": following})
+        return
+    console = show.console()
+    console.print(
+        f"{show.text(str(out))}: {counts['images']:,} images of {counts['patients']:,} patients with"
+        f" {counts['disorders']:,} disorders, in {counts['folds']} folds ({show.text(study.source)})",
+        soft_wrap=True,
+    )
+    show.print_simulated()
+    console.print(f"Next: [cyan]{show.text(shlex.join(following))}[/]", soft_wrap=True)

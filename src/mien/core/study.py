@@ -1,0 +1,95 @@
+"""What is evaluated: who is in the gallery and who is to be found, fold by fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from mien.core.cohort import Encodings
+from mien.core.errors import InvalidStudyError, shown
+from mien.core.roster import Disorder, Label
+
+MOST_PATIENTS_OF_RARE = 6  # a disorder with more patients is frequent
+
+
+class Split(NamedTuple):
+    """The diagnosed patients and the test patients of some disorders."""
+
+    gallery: tuple[Label, ...]
+    test: tuple[Label, ...]
+
+
+class Fold(NamedTuple):
+    """One round of the evaluation. The unified gallery is both galleries together."""
+
+    frequent: Split
+    rare: Split
+
+
+class ImageFacts(NamedTuple):
+    """What is known of an image beside its patient and disorder."""
+
+    age_years: float | None = None
+    sex: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Folds with the embeddings of all their images.
+
+    Nobody is a test patient and in the gallery of one fold, and no disorder is frequent and rare at once.
+    `train` and `validation` are the two parts of the frequent gallery, where these are known: lambda is chosen there.
+    """
+
+    source: str  # where it comes from, for people
+    encodings: Encodings
+    folds: tuple[Fold, ...]
+    train: tuple[Label, ...] = ()
+    validation: tuple[Label, ...] = ()
+    disorders: Mapping[str, Disorder] = field(default_factory=dict)
+    facts_of_image: Mapping[str, ImageFacts] = field(default_factory=dict)
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        if not any(split.test for fold in self.folds for split in fold):
+            raise InvalidStudyError(f"{self.source}: nobody to test; give test patients")
+        for number, fold in enumerate(self.folds):
+            _check_fold(f"{self.source}, fold {number}", fold)
+        _check_fold(f"{self.source}, validation", Fold(Split(self.train, self.validation), Split((), ())))
+        missing = sorted({label.image_id for label in self._labels()} - self.row_of_image.keys())
+        if missing:
+            raise InvalidStudyError(
+                f"{self.source}: {len(missing)} labelled images without an encoding: "
+                f"{', '.join(map(shown, missing[:10]))}{', …' if len(missing) > 10 else ''}: encode them, or take them "
+                "out of the tables"
+            )
+
+    @cached_property
+    def row_of_image(self) -> dict[str, int]:
+        """Where an image's embedding stands."""
+        return {image_id: row for row, image_id in enumerate(self.encodings.image_ids)}
+
+    def _labels(self) -> Iterator[Label]:
+        for fold in self.folds:
+            for split in fold:
+                yield from split.gallery
+                yield from split.test
+        yield from self.train
+        yield from self.validation
+
+
+def _check_fold(where: str, fold: Fold) -> None:
+    tested = {label.patient_id for split in fold for label in split.test}
+    diagnosed = {label.patient_id for split in fold for label in split.gallery}
+    if both := sorted(tested & diagnosed):
+        raise InvalidStudyError(
+            f"{where}: {len(both)} patients are in the gallery and in the test set: {', '.join(map(shown, both[:10]))}"
+            f"{', …' if len(both) > 10 else ''}: take them out of one of the two"
+        )
+    frequent, rare = ({label.disorder_id for label in (*split.gallery, *split.test)} for split in fold)
+    if both := sorted(frequent & rare):
+        raise InvalidStudyError(
+            f"{where}: disorder {shown(both[0])} is in the frequent and in the rare tables: keep it in one of them"
+        )

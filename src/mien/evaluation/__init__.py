@@ -1,0 +1,1 @@
+"""The protocol: folds, ranks, accuracy, bootstrap, and the experiments of the paper."""

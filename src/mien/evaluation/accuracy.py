@@ -1,0 +1,75 @@
+"""Mean per-disorder accuracy over the folds of a test set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Float64s, Ints
+from mien.core.outcomes import mean_per_disorder, patient_outcomes
+from mien.evaluation.comparison import Ranks
+
+TOPS = (1, 5, 10, 30)
+
+
+def accuracy(folds: Sequence[Ranks], *, top: int, per_image: bool = False) -> float:
+    """Percentage: images within patient, patients within disorder, disorders, then folds.
+
+    `per_image` is the older measure of the official scripts: images within disorder, whoever is on them.
+    """
+    return 100 * float(np.mean([_accuracy(fold, top=top, per_image=per_image) for fold in folds]))
+
+
+class Tops(NamedTuple):
+    """Accuracies among the first 1, 5, 10 and 30."""
+
+    top1: float
+    top5: float
+    top10: float
+    top30: float
+
+
+def tops(folds: Sequence[Ranks], *, per_image: bool = False) -> Tops:
+    """The accuracies that the paper reports."""
+    return Tops(*(accuracy(folds, top=top, per_image=per_image) for top in TOPS))
+
+
+def _accuracy(fold: Ranks, *, top: int, per_image: bool) -> float:
+    disorder_of_case = numbered([case.disorder_id for case in fold.cases])
+    if per_image:
+        return mean_per_disorder((fold.ranks <= top).astype(np.float64), disorder_of_case[fold.case_of_ranking])
+    return mean_per_disorder(patient_outcomes(fold.ranks, fold.case_of_ranking, top=top), disorder_of_case)
+
+
+class PooledOutcomes(NamedTuple):
+    """The cases of all folds, each once."""
+
+    outcomes: Float64s  # mean over the folds in which the case is tested
+    folds_of_case: Ints
+    disorder_of_case: Ints
+
+
+def pooled_outcomes(folds: Sequence[Ranks], *, top: int) -> PooledOutcomes:
+    """What the bootstrap draws from."""
+    cases = [(case.patient_id, case.disorder_id) for fold in folds for case in fold.cases]
+    outcomes = np.concatenate([patient_outcomes(fold.ranks, fold.case_of_ranking, top=top) for fold in folds])
+    number_of_case = numbered(cases)
+    folds_of_case = np.bincount(number_of_case)
+    distinct = list(dict.fromkeys(cases))
+    return PooledOutcomes(
+        np.bincount(number_of_case, weights=outcomes) / folds_of_case,
+        folds_of_case,
+        numbered([disorder_id for _, disorder_id in distinct]),
+    )
+
+
+def numbered(keys: Sequence[object]) -> Ints:
+    """Numbers for keys, equal for equal keys, in the order of first appearance.
+
+    >>> numbered(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    number_of: dict[object, int] = {}
+    return np.array([number_of.setdefault(key, len(number_of)) for key in keys], dtype=np.intp)

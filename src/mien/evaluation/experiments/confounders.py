@@ -1,0 +1,114 @@
+"""S9: what goes with the gain from fusing a patient's photos. Preliminary, as the paper says of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata, spearmanr
+
+from mien.core.arrays import Float64s
+from mien.core.embeddings import embedding_lengths
+from mien.core.method import BASELINE, Method
+from mien.core.roster import Label
+from mien.core.study import ImageFacts, Study
+from mien.evaluation.cases import Case
+from mien.evaluation.comparison import SetName
+from mien.evaluation.experiments.rank_changes import CENSORED_AT, mean_ranks
+from mien.evaluation.lab import Lab, Tables
+
+FUSED = Method("embedding", "nearest")
+RESAMPLES = 2000
+LEAST_PATIENTS = 10  # fewer say nothing
+
+
+class Correlation(NamedTuple):
+    """Spearman's rho with the gain in rank, its 95 % bootstrap interval over patients, its uncorrected p-value."""
+
+    set: SetName
+    variable: str
+    rho: float
+    ci_low: float
+    ci_high: float
+    p_value: float
+    patients: int
+
+
+def run(lab: Lab) -> Tables:
+    """Multi-image patients, nearest image, unified gallery; variables that the study does not know are left out."""
+    lines: list[Correlation] = []
+    for test_set in lab.sets:
+        if not test_set.startswith("multi"):
+            continue
+        gains, values = _observations(lab, test_set)
+        rng = lab.rng(f"confounders {test_set}")
+        for variable in _VARIABLES:
+            pairs = np.array(
+                [(gains[case], values[case][variable]) for case in gains if values[case][variable] is not None]
+            )
+            if len(pairs) >= LEAST_PATIENTS and len(np.unique(pairs[:, 1])) > 1 and len(np.unique(pairs[:, 0])) > 1:
+                lines.append(_correlation(test_set, variable, pairs, rng))
+    return {"confounders": lines}
+
+
+_VARIABLES = (
+    *("images", "age spread", "age gap to gallery", "mean age", "sex (male)", "gallery images of disorder"),
+    "embedding length",
+)
+
+
+def _observations(lab: Lab, test_set: SetName) -> tuple[dict[Case, float], dict[Case, dict[str, float | None]]]:
+    """Mean gain and mean variables of each case over its folds."""
+    single = lab.comparison.ranks(test_set, "unified", BASELINE)
+    fused = lab.comparison.ranks(test_set, "unified", FUSED)
+    gains: dict[Case, list[float]] = {}
+    values: dict[Case, list[dict[str, float | None]]] = {}
+    for before, after in zip(single, fused, strict=True):
+        gallery: dict[str, list[Label]] = {}
+        for label in (*before.round.frequent_gallery, *before.round.rare_gallery):
+            gallery.setdefault(label.disorder_id, []).append(label)
+        gain = mean_ranks(before, censored_at=CENSORED_AT) - mean_ranks(after, censored_at=CENSORED_AT)
+        for case, of_case in zip(before.cases, gain.tolist(), strict=True):
+            gains.setdefault(case, []).append(of_case)
+            values.setdefault(case, []).append(_variables(lab.study, case, gallery.get(case.disorder_id, [])))
+    return (
+        {case: float(np.mean(of_case)) for case, of_case in gains.items()},
+        {case: {name: _mean(one[name] for one in of_case) for name in _VARIABLES} for case, of_case in values.items()},
+    )
+
+
+def _variables(study: Study, case: Case, gallery: list[Label]) -> dict[str, float | None]:
+    facts = [study.facts_of_image.get(study.encodings.image_ids[row], ImageFacts()) for row in case.images]
+    ages = [fact.age_years for fact in facts if fact.age_years is not None]
+    gallery_facts = (study.facts_of_image.get(label.image_id, ImageFacts()) for label in gallery)
+    gallery_ages = [fact.age_years for fact in gallery_facts if fact.age_years is not None]
+    gaps = [abs(age - other) for age in ages for other in gallery_ages]
+    sexes = {fact.sex.lower()[0] for fact in facts if fact.sex}
+    lengths = embedding_lengths(study.encodings.embeddings[list(case.images)])
+    return {
+        "images": float(len(case.images)),
+        "age spread": max(abs(a - b) for a, b in combinations(ages, 2)) if len(ages) > 1 else None,
+        "age gap to gallery": min(gaps, default=None),
+        "mean age": _mean(ages),
+        "sex (male)": float("m" in sexes) if len(sexes) == 1 else None,
+        "gallery images of disorder": float(len(gallery)),
+        "embedding length": float(lengths.mean()),
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _correlation(test_set: SetName, variable: str, pairs: Float64s, rng: np.random.Generator) -> Correlation:
+    found = spearmanr(pairs[:, 0], pairs[:, 1])
+    draws = pairs[rng.integers(len(pairs), size=(RESAMPLES, len(pairs)))]  # (resamples, patients, 2)
+    ranks = rankdata(draws, axis=1)
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    covariance = (ranks[..., 0] * ranks[..., 1]).sum(axis=1)
+    spread = np.sqrt((ranks**2).sum(axis=1).prod(axis=1))
+    low, high = np.quantile(covariance[spread > 0] / spread[spread > 0], [0.025, 0.975]).tolist()
+    return Correlation(test_set, variable, float(found.statistic), low, high, float(found.pvalue), len(pairs))

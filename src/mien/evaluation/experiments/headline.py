@@ -1,0 +1,41 @@
+"""Figure 3: the full method against the baseline on all four sets, over the length of the list."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mien.core.method import BASELINE, FULL, Method
+from mien.evaluation.accuracy import accuracy
+from mien.evaluation.comparison import SetName
+from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.results import evaluate
+
+METHODS = {
+    "baseline": BASELINE,
+    "patient level only": Method("embedding", "nearest"),
+    "disorder level only": Method("none", "hybrid"),
+    "full": FULL,
+}
+LONGEST = 30
+
+
+class CurvePoint(NamedTuple):
+    """Mean per-disorder accuracy among the first N."""
+
+    set: SetName
+    method: str
+    top: int
+    accuracy: float
+
+
+def run(lab: Lab) -> Tables:
+    """Unified gallery."""
+    points = [
+        CurvePoint(test_set, name, top, accuracy(folds, top=top))
+        for test_set in lab.sets
+        for name, method in METHODS.items()
+        for folds in [lab.comparison.ranks(test_set, "unified", method)]
+        for top in range(1, LONGEST + 1)
+    ]
+    results = evaluate(lab.comparison, tuple(METHODS.values()), seed=lab.seed, galleries=["unified"])
+    return {"headline": results, "headline_curves": points}

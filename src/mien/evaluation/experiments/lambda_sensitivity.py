@@ -1,0 +1,53 @@
+"""S4.2: how much depends on lambda, looked at on the test sets afterwards."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mien.core.method import Method
+from mien.evaluation.accuracy import tops
+from mien.evaluation.comparison import SetName
+from mien.evaluation.experiments.lambda_selection import objective
+from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.published import LAMBDA
+
+STEPS = 100
+
+
+class SensitivityLine(NamedTuple):
+    """Accuracies at one lambda."""
+
+    set: SetName
+    centroid_weight: float
+    top1: float
+    top5: float
+    top10: float
+    top30: float
+    objective: float
+
+
+class BestLambda(NamedTuple):
+    """The lambda that would have been best, and what the chosen one costs against it."""
+
+    set: SetName
+    centroid_weight: float
+    objective: float
+    cost_of_chosen: float
+
+
+def run(lab: Lab) -> Tables:
+    """Embedding-level fusion, patient-weighted centroids, unified gallery."""
+    lines: list[SensitivityLine] = []
+    for step in range(STEPS + 1):
+        lab.progress(step, STEPS + 1)
+        method = Method("embedding", "hybrid", centroid_weight=step / STEPS)
+        for test_set in lab.sets:
+            folds = lab.comparison.ranks(test_set, "unified", method)
+            lines.append(SensitivityLine(test_set, method.centroid_weight, *tops(folds), objective(folds)))
+    best = []
+    for test_set in lab.sets:
+        of_set = [line for line in lines if line.set == test_set]
+        top = max(of_set, key=lambda line: line.objective)
+        [chosen] = [line.objective for line in of_set if line.centroid_weight == LAMBDA]
+        best.append(BestLambda(test_set, top.centroid_weight, top.objective, top.objective - chosen))
+    return {"lambda_sensitivity": lines, "best_lambda": best}

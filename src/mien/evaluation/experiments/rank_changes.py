@@ -1,0 +1,100 @@
+"""Figure 4: whose rank improves, whose worsens, as one component after the other is added."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Bools, Float64s, Ints
+from mien.core.method import BASELINE, FULL, Method
+from mien.evaluation.comparison import Ranks, SetName
+from mien.evaluation.lab import Lab, Tables
+
+CENSORED_AT = 30  # nobody reads further
+STAGES = {
+    "baseline": BASELINE,
+    "patient-weighted centroid": Method("none", "patient-centroid"),
+    "hybrid": Method("none", "hybrid"),
+    "full": FULL,
+}
+STATES = {-1: "improved", 0: "unchanged", 1: "worsened"}
+
+
+class Change(NamedTuple):
+    """Percentages of patients, against the baseline; median rank of the true disorder."""
+
+    set: SetName
+    stage: str
+    improved: float
+    unchanged: float
+    worsened: float
+    improved_uncensored: float
+    worsened_uncensored: float
+    median_rank: float
+
+
+class Flow(NamedTuple):
+    """Percentage of patients who go from one state at one stage to another at the next."""
+
+    set: SetName
+    from_stage: str
+    to_stage: str
+    from_state: str
+    to_state: str
+    percent: float
+
+
+def run(lab: Lab) -> Tables:
+    """Unified gallery; a patient counts once per fold."""
+    changes: list[Change] = []
+    flows: list[Flow] = []
+    for test_set in lab.sets:
+        folds_of = {stage: lab.comparison.ranks(test_set, "unified", method) for stage, method in STAGES.items()}
+        states = {}
+        for stage, folds in folds_of.items():
+            states[stage], line = _compare(test_set, stage, folds, folds_of["baseline"])
+            changes.append(line)
+        stages = list(STAGES)
+        for before, after in pairwise(stages):
+            for state, name in STATES.items():
+                for next_state, next_name in STATES.items():
+                    both = (states[before] == state) & (states[after] == next_state)
+                    flows.append(Flow(test_set, before, after, name, next_name, _percent(both)))
+    return {"rank_changes": changes, "rank_flows": flows}
+
+
+def mean_ranks(fold: Ranks, *, censored_at: int | None = None) -> Float64s:
+    """Mean rank of each case over its rankings, ranks censored first."""
+    ranks = fold.ranks if censored_at is None else np.minimum(fold.ranks, censored_at)
+    means: Float64s = np.bincount(fold.case_of_ranking, weights=ranks) / np.bincount(fold.case_of_ranking)
+    return means
+
+
+def _compare(test_set: SetName, stage: str, folds: list[Ranks], baseline: list[Ranks]) -> tuple[Ints, Change]:
+    censored, uncensored = (_signs(folds, baseline, censored_at) for censored_at in (CENSORED_AT, None))
+    return censored, Change(
+        test_set,
+        stage,
+        improved=_percent(censored == -1),
+        unchanged=_percent(censored == 0),
+        worsened=_percent(censored == 1),
+        improved_uncensored=_percent(uncensored == -1),
+        worsened_uncensored=_percent(uncensored == 1),
+        median_rank=float(np.median(_mean_ranks_of(folds, None))),
+    )
+
+
+def _signs(folds: list[Ranks], baseline: list[Ranks], censored_at: int | None) -> Ints:
+    """-1 where a case ranks better than with the baseline, 1 where worse."""
+    signs = np.sign(_mean_ranks_of(folds, censored_at) - _mean_ranks_of(baseline, censored_at))
+    return signs.astype(np.intp)
+
+
+def _mean_ranks_of(folds: list[Ranks], censored_at: int | None) -> Float64s:
+    return np.concatenate([mean_ranks(fold, censored_at=censored_at) for fold in folds])
+
+
+def _percent(which: Bools) -> float:
+    return 100 * float(which.mean())

@@ -1,0 +1,66 @@
+"""The protocol on any labelled cohort: folds are dealt, disorders above and below the six-patient rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mien.core.cohort import Cohort
+from mien.core.roster import Label
+from mien.core.study import MOST_PATIENTS_OF_RARE, Fold, Split, Study
+
+FOLDS = 10
+
+
+def cohort_study(
+    cohort: Cohort, source: str, *, seed: int, folds: int = FOLDS, gallery_patients: int | None = None
+) -> Study:
+    """Every patient of a frequent disorder is tested once; of a rare one, one patient per fold, in turns.
+
+    Whoever is tested is in no gallery of that fold, with none of their disorders. The only patient of a disorder is
+    never tested. `gallery_patients` thins each fold's gallery to at most so many patients per disorder, drawn anew.
+    """
+    rng = np.random.default_rng([seed, 0])
+    labels = cohort.roster.labels()
+    patients_of = _patients_of_disorder(labels)
+    tested: list[set[str]] = [set() for _ in range(folds)]
+    for patients in patients_of.values():
+        order = rng.permutation(patients).tolist()
+        start = int(rng.integers(folds))  # or small disorders would all be tested in the first folds
+        if len(patients) > MOST_PATIENTS_OF_RARE:
+            for place, patient_id in enumerate(order):
+                tested[(start + place) % folds].add(patient_id)
+        elif len(patients) > 1:
+            for fold in range(folds):
+                tested[fold].add(order[(start + fold) % len(order)])
+    disorders = {disorder.disorder_id: disorder for disorder in cohort.roster.disorders}
+    frequent = {disorder for disorder, patients in patients_of.items() if len(patients) > MOST_PATIENTS_OF_RARE}
+    rounds = []
+    for number, of_fold in enumerate(tested):
+        gallery = [label for label in labels if label.patient_id not in of_fold]
+        test = [label for label in labels if label.patient_id in of_fold]
+        if gallery_patients is not None:
+            gallery = _thinned(gallery, gallery_patients, rng=np.random.default_rng([seed, 1, number]))
+        rounds.append(Fold(*(_split(gallery, test, frequent, inside=inside) for inside in (True, False))))
+    return Study(source, cohort.encodings, tuple(rounds), disorders=disorders)
+
+
+def _patients_of_disorder(labels: Sequence[Label]) -> Mapping[str, list[str]]:
+    patients: dict[str, dict[str, None]] = {}
+    for label in labels:
+        patients.setdefault(label.disorder_id, {})[label.patient_id] = None
+    return {disorder_id: list(of_disorder) for disorder_id, of_disorder in patients.items()}
+
+
+def _thinned(gallery: Sequence[Label], most: int, *, rng: np.random.Generator) -> list[Label]:
+    kept = {
+        (disorder_id, patient_id)
+        for disorder_id, patients in _patients_of_disorder(gallery).items()
+        for patient_id in rng.permutation(patients)[:most].tolist()
+    }
+    return [label for label in gallery if (label.disorder_id, label.patient_id) in kept]
+
+
+def _split(gallery: Sequence[Label], test: Sequence[Label], disorders: set[str], *, inside: bool) -> Split:
+    return Split(*(tuple(x for x in part if (x.disorder_id in disorders) == inside) for part in (gallery, test)))

@@ -1,0 +1,53 @@
+"""What every experiment works with."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from mien.core.roster import Label
+from mien.core.study import Study
+from mien.evaluation.comparison import Comparison, Progress, SetName
+
+Tables = dict[str, Sequence[NamedTuple]]  # what an experiment finds: rows by the name of their table
+
+
+Row = TypeVar("Row", bound=NamedTuple)
+
+
+def rows_of(tables: Tables, name: str, kind: type[Row]) -> list[Row]:
+    """The rows of a table, as the kind that its experiment writes."""
+    return [row for row in tables[name] if isinstance(row, kind)]
+
+
+class Release(NamedTuple):
+    """One version of a database: all its labels."""
+
+    version: str
+    released: date
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Lab:
+    """A study, compared with itself once; the seed stands behind every random number of an experiment."""
+
+    study: Study
+    comparison: Comparison
+    seed: int = 0
+    releases: Sequence[Release] = ()
+    progress: Progress = field(default=lambda _done, _all: None)  # within the experiment that is running
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Random numbers of their own for each purpose, so that no experiment depends on which ran before."""
+        return np.random.default_rng([self.seed, zlib.crc32(purpose.encode())])
+
+    @property
+    def sets(self) -> tuple[SetName, ...]:
+        """The test sets that have cases."""
+        return self.comparison.sets

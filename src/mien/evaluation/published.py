@@ -1,0 +1,129 @@
+"""Every figure that the paper prints and a run of the study can be compared with. Percentages unless said otherwise."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mien.core.method import Method
+from mien.evaluation.comparison import SetName
+
+
+class PublishedAccuracy(NamedTuple):
+    """Mean per-disorder accuracy in the unified gallery, with the p-value of top-5 against the baseline."""
+
+    top1: float
+    top5: float | None = None
+    top10: float | None = None
+    p_value: str | None = None
+
+
+ACCURACY: dict[SetName, dict[tuple[str, str], PublishedAccuracy]] = {
+    "freq": {
+        ("none", "nearest"): PublishedAccuracy(38.52, 58.35, 65.47),
+        ("none", "image-centroid"): PublishedAccuracy(45.77, 64.80, 73.80, "<0.001"),
+        ("none", "patient-centroid"): PublishedAccuracy(46.34, 65.26, 73.34, "<0.001"),
+        ("none", "hybrid"): PublishedAccuracy(47.03, 66.86, 74.90, "<0.001"),
+        ("embedding", "hybrid"): PublishedAccuracy(48.82, p_value="<0.001"),
+    },
+    "rare": {
+        ("none", "nearest"): PublishedAccuracy(19.38, 30.18, 34.90),
+        ("none", "image-centroid"): PublishedAccuracy(22.13, 38.02, 44.86, "<0.001"),
+        ("none", "patient-centroid"): PublishedAccuracy(22.88, 38.39, 45.33, "<0.001"),
+        ("none", "hybrid"): PublishedAccuracy(23.10, 38.08, 44.40, "<0.001"),
+        ("embedding", "hybrid"): PublishedAccuracy(23.79, p_value="<0.001"),
+    },
+    "multi-freq": {
+        ("none", "nearest"): PublishedAccuracy(46.12, 66.61, 74.21),
+        ("distance", "nearest"): PublishedAccuracy(55.95, 77.94, 80.63, "<0.001"),
+        ("embedding", "nearest"): PublishedAccuracy(56.04, 76.29, 77.97, "<0.001"),
+        ("embedding", "hybrid"): PublishedAccuracy(60.94, p_value="0.003"),
+    },
+    "multi-rare": {
+        ("none", "nearest"): PublishedAccuracy(18.54, 27.62, 32.58),
+        ("distance", "nearest"): PublishedAccuracy(17.75, 30.43, 36.24, "0.056"),
+        ("embedding", "nearest"): PublishedAccuracy(18.53, 32.10, 36.33, "0.004"),
+        ("embedding", "hybrid"): PublishedAccuracy(26.71, p_value="<0.001"),
+    },
+}
+
+ORACLE: dict[SetName, PublishedAccuracy] = {  # the best single image of each patient, nearest
+    "multi-freq": PublishedAccuracy(60.23, 81.49, 86.44),
+    "multi-rare": PublishedAccuracy(26.16, 36.39, 41.53),
+}
+
+
+def published_accuracy(test_set: SetName, method: Method) -> PublishedAccuracy | None:
+    """The paper's figures for a method, where it prints them: lambda is 0.75 there."""
+    if method.score == "hybrid" and method.centroid_weight != LAMBDA:
+        return None
+    return ACCURACY[test_set].get((method.fusion, method.score))
+
+
+class PublishedChange(NamedTuple):
+    """Share of patients whose rank of the true disorder improves or worsens, full method against baseline."""
+
+    improved: float
+    worsened: float
+    improved_uncensored: float | None = None
+    worsened_uncensored: float | None = None
+    median_rank_before: float | None = None
+    median_rank_after: float | None = None
+
+
+RANK_CHANGE: dict[SetName, PublishedChange] = {
+    "freq": PublishedChange(33.1, 10.9),
+    "rare": PublishedChange(33.2, 6.7, 70.5, 11.4, 49, 17),
+    "multi-freq": PublishedChange(55.6, 5.4),
+    "multi-rare": PublishedChange(42.6, 6.9, 81.1, 5.7, 72, 12),
+}
+
+
+class PublishedDistances(NamedTuple):
+    """Distances between gallery images, not in percent; the overlap is."""
+
+    mean: float
+    auc: float | None = None
+    cohens_d: float | None = None
+    overlap_percent: float | None = None
+
+
+DISTANCES = {
+    "intra-freq": PublishedDistances(0.746, 0.957, 2.31, 19.9),
+    "intra-rare": PublishedDistances(0.799, 0.834, 1.28, 44.8),
+    "inter": PublishedDistances(0.966),
+}
+
+LAMBDA = 0.75
+BEST_LAMBDA_FREQ = 0.71
+COST_OF_LAMBDA: dict[SetName, float] = {"freq": 0.43, "rare": 0.43, "multi-freq": 0.43, "multi-rare": 1.11}
+PATIENT_OVER_IMAGE_WEIGHTED = (1.07, 1.36)  # top-1 on validation, percentage points
+BETTER_THAN_BEST_IMAGE = (7.0, 15.0)  # per cent of patients, over sets and fusions
+BOTH_SETS_IMPROVE_FOR_ALPHA = (0.05, 0.1)
+CONFOUNDERS_MULTI_RARE = {"images": 0.20, "age spread": 0.16}  # Spearman
+
+
+class PublishedCount(NamedTuple):
+    """A line of the split table: means over folds, standard deviations where they are not zero."""
+
+    images: float
+    patients: float
+    disorders: float | None = None
+    images_sd: float = 0.0
+    patients_sd: float = 0.0
+    disorders_sd: float = 0.0
+
+
+SPLITS = {
+    "total": PublishedCount(15381, 11548, 710),
+    "training": PublishedCount(11128, 8287, 349),
+    "validation": PublishedCount(1449, 1080),
+    "gallery freq": PublishedCount(12577, 9367, 349),
+    "gallery rare": PublishedCount(1098.3, 879, 361, 7.7),
+    "gallery unified": PublishedCount(13675.3, 10246, 710, 7.7),
+    "rare in all": PublishedCount(1554, 1240, 361),
+    "test freq": PublishedCount(1255, 943, 349),
+    "test rare": PublishedCount(455.7, 361, 361, 7.7),
+    "test multi-freq": PublishedCount(468, 156, 105),
+    "test multi-rare": PublishedCount(159.9, 65.2, 65.2, 11.8, 4.4, 4.4),
+    "rare multi in all": PublishedCount(528, 214, 135),
+}

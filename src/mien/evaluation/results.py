@@ -1,0 +1,144 @@
+"""Accuracy of methods on the test sets, with p-values and intervals against the baseline."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.method import BASELINE, Method
+from mien.core.outcomes import MISSED
+from mien.evaluation.accuracy import pooled_outcomes, tops
+from mien.evaluation.bootstrap import RESAMPLES, Interval, bootstrap_means, interval_of
+from mien.evaluation.comparison import Comparison, GalleryName, Ranks, SetName
+
+TESTED_TOP = 5  # less noisy than top-1, more clinical than top-10
+
+
+class Result(NamedTuple):
+    """One line of the paper's tables. Accuracies are percentages, differences percentage points."""
+
+    set: SetName
+    gallery: GalleryName
+    fusion: str
+    score: str
+    centroid_weight: float | None
+    alpha: float | None
+    top1: float
+    top5: float
+    top10: float
+    top30: float
+    p_value: float | None  # of top-5 against the baseline; none for the baseline itself
+    delta_top5: float
+    ci_low: float | None
+    ci_high: float | None
+    delta_top1: float
+    ci_low_top1: float | None
+    ci_high_top1: float | None
+    images: float  # in a fold, on average
+    patients: float
+    disorders: float
+    folds: int
+
+    @property
+    def method(self) -> Method:
+        """What was measured."""
+        given = {"centroid_weight": self.centroid_weight, "alpha": self.alpha}
+        return Method(self.fusion, self.score, **{name: value for name, value in given.items() if value is not None})
+
+
+def evaluate(
+    comparison: Comparison,
+    methods: Sequence[Method],
+    *,
+    seed: int = 0,
+    sets: Sequence[SetName] | None = None,
+    galleries: Sequence[GalleryName] | None = None,
+    per_image: bool = False,
+) -> list[Result]:
+    """Every method on every set and gallery, all of a set on the same bootstrap draws."""
+    return [
+        result
+        for test_set in comparison.sets
+        if sets is None or test_set in sets
+        for gallery in galleries or comparison.galleries
+        for result in _results(comparison, methods, test_set, gallery, seed, per_image=per_image)
+    ]
+
+
+def _results(
+    comparison: Comparison,
+    methods: Sequence[Method],
+    test_set: SetName,
+    gallery: GalleryName,
+    seed: int,
+    *,
+    per_image: bool,
+) -> Iterator[Result]:
+    baseline = comparison.ranks(test_set, gallery, BASELINE)
+    ranks = [comparison.ranks(test_set, gallery, method) for method in methods]
+    accuracies = [tops(folds, per_image=per_image) for folds in ranks]
+    of_baseline = tops(baseline, per_image=per_image)
+    of_top1: Sequence[Interval | None] = [None] * len(methods)
+    of_top5: Sequence[Interval | None] = [None] * len(methods)
+    if not per_image:  # the bootstrap is of the paper's measure
+        draws = [seed, zlib.crc32(f"{test_set} {gallery}".encode())]
+        of_top1, of_top5 = (
+            paired_intervals(baseline, ranks, top=top, rng=np.random.default_rng(draws)) for top in (1, TESTED_TOP)
+        )
+    for method, of_method, *intervals in zip(methods, accuracies, of_top1, of_top5, strict=True):
+        used = method.as_dict()
+        top1, top5 = (interval if interval and method != BASELINE else (None,) * 3 for interval in intervals)
+        yield Result(
+            *(test_set, gallery, method.fusion, method.score),
+            centroid_weight=float(used["lambda"]) if "lambda" in used else None,
+            alpha=float(used["alpha"]) if "alpha" in used else None,
+            top1=of_method.top1,
+            top5=of_method.top5,
+            top10=of_method.top10,
+            top30=of_method.top30,
+            p_value=top5[2],
+            delta_top5=of_method.top5 - of_baseline.top5,
+            ci_low=top5[0],
+            ci_high=top5[1],
+            delta_top1=of_method.top1 - of_baseline.top1,
+            ci_low_top1=top1[0],
+            ci_high_top1=top1[1],
+            images=float(np.mean([sum(len(case.images) for case in fold.cases) for fold in baseline])),
+            patients=float(np.mean([len(fold.cases) for fold in baseline])),
+            disorders=float(np.mean([len({case.disorder_id for case in fold.cases}) for fold in baseline])),
+            folds=len(baseline),
+        )
+
+
+def paired_intervals(
+    baseline: Sequence[Ranks],
+    others: Sequence[Sequence[Ranks]],
+    *,
+    top: int,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> list[Interval]:
+    """95 % intervals and p-values of the differences to the baseline, in percentage points."""
+    of_baseline = pooled_outcomes(baseline, top=top)
+    outcomes = [pooled_outcomes(folds, top=top).outcomes for folds in others]
+    differences = bootstrap_means(
+        100 * (np.array(outcomes) - of_baseline.outcomes),
+        of_baseline.folds_of_case,
+        of_baseline.disorder_of_case,
+        rng=rng,
+        resamples=resamples,
+    )
+    return [interval_of(of_method) for of_method in differences]
+
+
+def not_in_gallery(comparison: Comparison) -> dict[GalleryName, list[str]]:
+    """Test patients whose disorder the gallery of their fold lacks: they are misses at every N."""
+    missed: dict[GalleryName, set[str]] = {gallery: set() for gallery in comparison.galleries}
+    for gallery, patient_ids in missed.items():
+        for test_set in comparison.sets:
+            for ranks, case_of_ranking, cases, _ in comparison.ranks(test_set, gallery, BASELINE):
+                patient_ids |= {cases[case].patient_id for case in case_of_ranking[ranks == MISSED].tolist()}
+    return {gallery: sorted(patient_ids) for gallery, patient_ids in missed.items()}

@@ -1,0 +1,53 @@
+"""An evaluation as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from mien.core.study import MOST_PATIENTS_OF_RARE, Study
+from mien.evaluation.bootstrap import RESAMPLES
+from mien.evaluation.comparison import Comparison
+from mien.evaluation.results import Result, not_in_gallery
+from mien.report.rankings import NOTICE
+from mien.version import __version__
+
+DIGITS = 6  # of what is printed: the last digits of a mean are noise
+ROUNDED = {"p_value": 8}
+
+
+def evaluation_document(
+    study: Study, comparison: Comparison, results: Sequence[Result], *, seed: int, per_image: bool = False
+) -> dict[str, Any]:
+    """The answer as plain values, for JSON."""
+    return {
+        "tool": {"name": "mien", "version": __version__},
+        "protocol": protocol_document(study, comparison, seed=seed, per_image=per_image),
+        "results": [as_row(result) for result in results],
+        "notice": NOTICE,
+    }
+
+
+def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_image: bool = False) -> dict[str, Any]:
+    """Everything that must be known to get the same numbers again."""
+    return {
+        "source": study.source,
+        "simulated": study.simulated,
+        "encoder": study.encodings.encoder.as_dict(),
+        "images": len(study.encodings.image_ids),
+        "folds": len(study.folds),
+        "frequent": f"more than {MOST_PATIENTS_OF_RARE} patients",
+        "measure": "images within disorder" if per_image else "images within patient, patients within disorder",
+        "bootstrap": {"resamples": RESAMPLES, "seed": seed, "stages": ["disorders", "patients within disorder"]},
+        "not_in_gallery": not_in_gallery(comparison),
+    }
+
+
+def as_row(row: NamedTuple) -> dict[str, Any]:
+    """A row as it is written: rounded, and the centroid's weight called lambda, as in the paper."""
+    return {
+        "lambda" if name == "centroid_weight" else name: (
+            round(value, ROUNDED.get(name, DIGITS)) if isinstance(value, float) else value
+        )
+        for name, value in row._asdict().items()
+    }

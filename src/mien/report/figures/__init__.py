@@ -1,0 +1,44 @@
+"""The figures of the report, one file each, with the table that each cannot do without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from matplotlib.figure import Figure
+
+from mien.evaluation.lab import Tables
+from mien.report.figures import (
+    ablation_split,
+    ablation_unified,
+    agreement,
+    confounders,
+    distances,
+    gallery_size,
+    growth,
+    headline,
+    lambda_selection,
+    lambda_sensitivity,
+    number_of_images,
+    oracle,
+    proportional,
+    rank_changes,
+    tsne,
+)
+
+FIGURES: dict[str, tuple[str, Callable[[Tables], Figure]]] = {
+    "agreement": ("agreement", agreement.draw),
+    "headline": ("headline_curves", headline.draw),
+    "rank_changes": ("rank_flows", rank_changes.draw),
+    "tsne": ("tsne", tsne.draw),
+    "distances": ("distance_densities", distances.draw),
+    "growth": ("growth", growth.draw),
+    "lambda_selection": ("lambda_selection", lambda_selection.draw),
+    "lambda_sensitivity": ("lambda_sensitivity", lambda_sensitivity.draw),
+    "number_of_images": ("number_of_images", number_of_images.draw),
+    "oracle": ("oracle_per_patient", oracle.draw),
+    "gallery_size": ("gallery_size", gallery_size.draw),
+    "ablation_unified": ("ablation", ablation_unified.draw),
+    "ablation_split": ("ablation", ablation_split.draw),
+    "confounders": ("confounders", confounders.draw),
+    "proportional": ("proportional", proportional.draw),
+}

@@ -1,0 +1,52 @@
+"""Supplementary figure: how much depends on lambda, on the test sets (supp:fig:sensitivity)."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mien.evaluation.experiments.lambda_sensitivity import BestLambda, SensitivityLine
+from mien.evaluation.lab import Tables
+from mien.evaluation.published import LAMBDA
+from mien.report.figures.lambda_selection import CURVES, GAIN, WEIGHT
+from mien.report.figures.style import INK, PALE, SET_NAMES, panels, rows_of
+
+
+def draw(tables: Tables) -> Figure:
+    """One panel per set, all on the same scale."""
+    lines, best = rows_of(tables, "lambda_sensitivity", SensitivityLine), rows_of(tables, "best_lambda", BestLambda)
+    columns = min(2, len(best))
+    rows = ceil(len(best) / columns)
+    figure, every = panels(rows, columns, height=1.0 + 3.0 * rows)
+    figure.set_layout_engine("constrained", h_pad=0.1)
+    axes = every[: len(best)]
+    for unused in every[len(best) :]:
+        unused.remove()
+    for axis, top in zip(axes, best, strict=True):
+        _panel(axis, [line for line in lines if line.set == top.set], top)
+    lowest, highest = min(axis.get_ylim()[0] for axis in axes), max(axis.get_ylim()[1] for axis in axes)
+    for axis in axes:
+        axis.set(xlim=(0, 1.01), ylim=(lowest - 0.1 * (highest - lowest), highest), xlabel=WEIGHT)
+    for axis in axes[::columns]:
+        axis.set_ylabel(GAIN)
+    # the padding leaves a free line for the note on the source
+    figure.legend(handles=axes[0].get_lines()[:-1], loc="outside lower center", ncols=4, fontsize=8.5, borderpad=2)
+    return figure
+
+
+def _panel(axis: Axes, lines: list[SensitivityLine], best: BestLambda) -> None:
+    [start] = [line for line in lines if line.centroid_weight == 0]
+    for field, (name, colour, width) in CURVES.items():
+        gains = [getattr(line, field) - getattr(start, field) for line in lines]
+        axis.plot([line.centroid_weight for line in lines], gains, color=colour, linewidth=width, label=name)
+    gain = best.objective - start.objective
+    marks = {"Best λ for the set, known afterwards": ("D", 7, best.centroid_weight, gain)}
+    marks[f"λ = {LAMBDA}, used throughout"] = ("X", 9, LAMBDA, gain - best.cost_of_chosen)
+    for name, (marker, size, weight, height) in marks.items():
+        axis.plot(weight, height, marker, color=INK, markersize=size, markeredgecolor="white", zorder=4, label=name)
+    text = f"best at λ = {best.centroid_weight:.2f}; {LAMBDA} costs {best.cost_of_chosen:.2f} points"
+    axis.text(0.99, 0.02, text, ha="right", fontsize=8, transform=axis.transAxes)
+    axis.axhline(0, color=PALE, linewidth=0.8)
+    axis.set_title(SET_NAMES[best.set])

@@ -1,0 +1,146 @@
+"""What the report says of each experiment: its title, what to see in it, its figures and its tables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Section(NamedTuple):
+    """One part of the report."""
+
+    title: str
+    paper: str  # where the paper has it
+    see: str
+    figures: tuple[str, ...]
+    tables: tuple[str, ...]
+
+
+SECTIONS = (
+    Section(
+        "How good is the full method?",
+        "Figure 3",
+        "How often the true disorder is among the first N of the list, averaged over disorders. The thick line is the "
+        "full method, the dashed one the baseline; the distance between the two is what aggregation gains with the "
+        "same encoder.",
+        ("headline",),
+        ("headline",),
+    ),
+    Section(
+        "Who is in the study?",
+        "Table 1",
+        "Images, patients and disorders of each part; where folds differ, their mean and standard deviation.",
+        (),
+        ("splits",),
+    ),
+    Section(
+        "Several photos of one patient",
+        "Table 2",
+        "Patients with several photos, nearest-photo retrieval: one photo alone, distances averaged over photos, and "
+        "photos averaged before the comparison.",
+        (),
+        ("patient_aggregation",),
+    ),
+    Section(
+        "Disorders as centroids",
+        "Table 3",
+        "Each photo alone: the nearest photo of a disorder, the mean of its photos, the mean of its patients, and the "
+        "hybrid of nearest photo and patient-weighted centroid.",
+        (),
+        ("disorder_aggregation",),
+    ),
+    Section(
+        "Whose rank improves, whose worsens?",
+        "Figure 4",
+        "Each band follows the same patients from stage to stage. Green: the true disorder stands higher in the list "
+        "than with the baseline. Red: lower. Ranks beyond 30 count as 30.",
+        ("rank_changes",),
+        ("rank_changes",),
+    ),
+    Section(
+        "A map of the gallery",
+        "Figure 2",
+        "Photos of the same disorder (one colour) lie near each other, but disorders overlap in the middle: there, the "
+        "nearest photo can belong to another disorder, while the centroids (crosses) stay apart.",
+        ("tsne",),
+        (),
+    ),
+    Section(
+        "Distances within and between disorders",
+        "S2",
+        "Two photos of one disorder are closer than two of different ones, on average. Where the curves overlap, a "
+        "single nearest photo misleads; the overlap is larger for rare disorders.",
+        ("distances",),
+        ("distances",),
+    ),
+    Section(
+        "Growth of the database",
+        "S3",
+        "How many images, patients and disorders each version holds, and how many patients have several photos.",
+        ("growth",),
+        ("growth",),
+    ),
+    Section(
+        "Lambda, chosen on the validation images",
+        "S4.1",
+        "What each weight of the centroid gains over the nearest photo alone. The red line weighs the four list "
+        "lengths; its maximum is the chosen lambda.",
+        ("lambda_selection",),
+        ("lambda_selection", "validation_centroids"),
+    ),
+    Section(
+        "How much depends on lambda?",
+        "S4.2",
+        "Looked at afterwards, on the test sets: diamonds mark the best lambda of each set, crosses the chosen one. A "
+        "broad plateau means that the choice is not delicate.",
+        ("lambda_sensitivity",),
+        ("best_lambda",),
+    ),
+    Section(
+        "What does one more photo add?",
+        "S5",
+        "Within one panel the patients stay the same, and only the number of their photos that are used grows. A flat "
+        "grey line (one photo) shows that the cohort is fair.",
+        ("number_of_images",),
+        ("number_of_images",),
+    ),
+    Section(
+        "Fusion against the best single photo",
+        "S6",
+        "The oracle picks, with the answer in hand, the photo that ranks the true disorder best. Fusion does not know "
+        "the answer, and yet beats every single photo of some patients.",
+        ("oracle",),
+        ("oracle", "oracle_per_patient"),
+    ),
+    Section(
+        "Who gains from centroids?",
+        "S7",
+        "Test patients in five groups, by the number of gallery photos of their disorder: few at the left, many at the "
+        "right. Centroids help most where there are few.",
+        ("gallery_size",),
+        ("gallery_size",),
+    ),
+    Section(
+        "Every combination",
+        "S8",
+        "All twelve combinations of fusion and score. Green is better than the baseline (first row), red is worse; the "
+        "last row is the full method. First the unified gallery, then each set against its own gallery.",
+        ("ablation_unified", "ablation_split"),
+        ("ablation",),
+    ),
+    Section(
+        "What goes with the gain from fusion?",
+        "S9",
+        "Correlations between properties of a patient and the gain from fusing the photos, with 95 % intervals. Inside "
+        "the shaded band nothing should be read into them. Preliminary, as in the paper.",
+        ("confounders",),
+        ("confounders",),
+    ),
+    Section(
+        "A share of each disorder's photos",
+        "S10",
+        "Instead of the nearest photo alone, the mean of the nearest share alpha of a disorder's photos. Below: the "
+        "difference to the nearest photo alone.",
+        ("proportional",),
+        ("proportional",),
+    ),
+)

@@ -1,0 +1,148 @@
+"""Embeddings of patients who never existed.
+
+A photo is, in the latent space of each model, the sum of what all faces share, of its disorder's direction as far as
+the patient is typical, and of a residual that belongs partly to the patient and partly to the photo. A random rotation
+per model takes it to the encoder's dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv
+
+from mien.core.arrays import Float32s, Float64s, Ints
+from mien.simulation.parameters import Beta, Parameters
+from mien.simulation.shape import FREQUENT_DISORDERS, RARE_DISORDERS, Patients
+
+MODELS, VIEWS, DIMENSIONS = 3, 4, 512
+LENGTH, LENGTH_SPREAD = 20.0, 0.15  # of raw embeddings: the paper does not normalise them
+
+
+class Layout(NamedTuple):
+    """What an embedding looks like; the calibration leaves out what does not change a distance."""
+
+    views: int = VIEWS
+    dimensions: int | None = DIMENSIONS  # None: the latent space itself
+
+
+GM_ARC = Layout()
+
+
+def simulated_embeddings(
+    patients: Patients, parameters: Parameters, *, rng: np.random.Generator, layout: Layout = GM_ARC
+) -> Float32s:
+    """Raw embeddings (images, models x views, dimensions), patients one after the other.
+
+    The same random numbers are drawn whatever the parameters are, so that a search over them is smooth.
+    """
+    size = parameters.latent_dimensions
+    patient_of_image = np.repeat(np.arange(len(patients.images)), patients.images)
+    directions = _patient_directions(patients, parameters, rng)
+    typicality = _typicality(patients, parameters, rng, patient_of_image)
+    common = _unit(rng, 1, size)
+    residuals = _Residuals(parameters, rng, patient_of_image, size)
+    rest = np.sqrt(1 - typicality**2)[:, np.newaxis]
+    shared = parameters.common * common + typicality[:, np.newaxis] * directions[patient_of_image]
+    embeddings = np.empty((len(patient_of_image), MODELS * layout.views, layout.dimensions or size), dtype=np.float32)
+    for model in range(MODELS):
+        seen = shared + rest * residuals.of_model()
+        rotation = _rotation(rng, size, layout.dimensions) if layout.dimensions else np.eye(size)
+        for view in range(layout.views):
+            noise = _unit(rng, len(seen), size)
+            viewed = np.sqrt(1 - parameters.view_noise) * seen + np.sqrt(parameters.view_noise) * noise
+            lengths = LENGTH * np.exp(LENGTH_SPREAD * rng.standard_normal((len(seen), 1)))
+            embeddings[:, model * layout.views + view] = (lengths * viewed) @ rotation
+    return embeddings
+
+
+def _patient_directions(patients: Patients, parameters: Parameters, rng: np.random.Generator) -> Float64s:
+    """Each patient's disorder as its direction, bent towards the subtype."""
+    size, disorders = parameters.latent_dimensions, FREQUENT_DISORDERS + RARE_DISORDERS
+    group_of_disorder = rng.permutation(disorders) // parameters.group_size
+    groups = int(group_of_disorder.max()) + 1
+    family_of_group = rng.integers(parameters.families, size=groups)
+    families = _unit(rng, parameters.families, size)
+    own_of_group = _unit(rng, groups, size)
+    group = _mixed(families[family_of_group], own_of_group, np.full(groups, parameters.family_share))
+    share = _beta(rng.random(groups), parameters.group_share)
+    disorder = _mixed(group[group_of_disorder], _unit(rng, disorders, size), share[group_of_disorder])
+    subtypes = _unit(rng, disorders * parameters.subtypes, size)
+    subtype = patients.disorder * parameters.subtypes + rng.integers(parameters.subtypes, size=len(patients.disorder))
+    rare = patients.disorder >= FREQUENT_DISORDERS
+    bend = np.where(rare, parameters.rare_subtype_share, parameters.subtype_share)
+    return _mixed(subtypes[subtype], disorder[patients.disorder], bend)
+
+
+def _typicality(
+    patients: Patients, parameters: Parameters, rng: np.random.Generator, patient_of_image: Ints
+) -> Float64s:
+    """The length of the disorder's part in each photo."""
+    role = np.array(patients.role)
+    trained = role == "train"
+    uniform = rng.random(len(role))
+    of_patient = np.zeros(len(role))
+    for inside, beta in (
+        (trained, parameters.trained_typicality),
+        ((role == "validation") | (role == "test"), parameters.unseen_typicality),
+        (role == "rare", parameters.rare_typicality),
+    ):
+        of_patient[inside] = _beta(uniform[inside], beta)
+    of_patient[(role == "test") & (patients.images > 1)] *= parameters.multi_frequent_typicality
+    of_patient[(role == "rare") & (patients.images > 1)] *= parameters.multi_rare_typicality
+    spread = rng.standard_normal(FREQUENT_DISORDERS + RARE_DISORDERS)
+    distinct = np.where(trained, parameters.trained_distinctiveness, parameters.distinctiveness)
+    of_patient *= np.exp(distinct * spread[patients.disorder] - distinct**2 / 2)
+    jitter = np.where(trained, parameters.trained_jitter, parameters.typicality_jitter)[patient_of_image]
+    of_image = of_patient[patient_of_image] * (1 + jitter * rng.standard_normal(len(patient_of_image)))
+    clipped: Float64s = np.clip(of_image, 0.0, 0.95)
+    return clipped
+
+
+class _Residuals:
+    """What a photo shows beside the disorder, model by model: unit vectors, but for randomness."""
+
+    def __init__(self, parameters: Parameters, rng: np.random.Generator, patient_of_image: Ints, size: int) -> None:
+        self.parameters, self.rng, self.patient_of_image, self.size = parameters, rng, patient_of_image, size
+        self.patients = int(patient_of_image.max()) + 1
+        self.patient = _unit(rng, self.patients, size)
+        self.image = _unit(rng, len(patient_of_image), size)
+
+    def of_model(self) -> Float64s:
+        patient = _mixed_noise(
+            self.patient, _unit(self.rng, self.patients, self.size), self.parameters.patient_shared_by_models
+        )
+        image = _mixed_noise(
+            self.image, _unit(self.rng, len(self.image), self.size), self.parameters.image_shared_by_models
+        )
+        return _mixed_noise(patient[self.patient_of_image], image, self.parameters.patient_share)
+
+
+def _mixed(shared: Float64s, own: Float64s, share: Float64s) -> Float64s:
+    """Unit vectors whose square is shared to a share."""
+    mixed = np.sqrt(share)[:, np.newaxis] * shared + np.sqrt(1 - share)[:, np.newaxis] * own
+    unit: Float64s = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
+    return unit
+
+
+def _mixed_noise(shared: Float64s, own: Float64s, share: float) -> Float64s:
+    mixed: Float64s = np.sqrt(share) * shared + np.sqrt(1 - share) * own
+    return mixed
+
+
+def _unit(rng: np.random.Generator, count: int, size: int) -> Float64s:
+    vectors = rng.standard_normal((count, size))
+    unit: Float64s = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
+
+
+def _beta(uniform: Float64s, beta: Beta) -> Float64s:
+    quantiles: Float64s = betaincinv(beta.mean * beta.concentration, (1 - beta.mean) * beta.concentration, uniform)
+    return quantiles
+
+
+def _rotation(rng: np.random.Generator, size: int, dimensions: int) -> Float64s:
+    """Orthonormal rows (size, dimensions)."""
+    rows: Float64s = np.linalg.qr(rng.standard_normal((dimensions, size)))[0].T
+    return rows

@@ -1,0 +1,48 @@
+"""The numbers of the simulation, in one place. `calibration.py` beside this file finds them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Beta(NamedTuple):
+    """A beta distribution by its mean and its concentration: the larger, the narrower."""
+
+    mean: float
+    concentration: float
+
+
+class Parameters(NamedTuple):
+    """The generative model, from disorders to photos. Lengths and shares are of vectors of length one."""
+
+    latent_dimensions: int = 100  # in which the encoder tells faces apart
+
+    # disorders
+    group_size: int = 7  # disorders that are easily confused with each other ...
+    group_share: Beta = Beta(0.55, 4.1)  # ... share so much of their direction
+    families: int = 40  # of groups, with a mild overlap
+    family_share: float = 0.16
+    subtypes: int = 5  # faces of one disorder, which differ by so much of its direction
+    subtype_share: float = 0.265
+    rare_subtype_share: float = 0.1
+    distinctiveness: float = 0.24  # spread (logarithmic) of how much of an unseen face a disorder explains
+    trained_distinctiveness: float = 0.11  # the same for faces that the encoder was trained on
+
+    # patients: length of the disorder's part in a photo
+    trained_typicality: Beta = Beta(0.55, 30.0)  # faces that the encoder was trained on
+    unseen_typicality: Beta = Beta(0.35, 10.2)  # the same disorders, faces that it has not seen: validation and test
+    rare_typicality: Beta = Beta(0.415, 8.5)
+    multi_frequent_typicality: float = 1.08  # factor for frequent test patients with several photos
+    multi_rare_typicality: float = 0.92  # factor for rare patients with several photos
+    patient_share: float = 0.44  # of the rest, what stays the same over the photos of a patient
+    patient_shared_by_models: float = 0.9  # of that, what all models see
+
+    # photos
+    typicality_jitter: float = 0.2  # from photo to photo
+    trained_jitter: float = 0.12  # from photo to photo of a face that the encoder was trained on
+    image_shared_by_models: float = 0.2  # of what changes with the photo, what all models see
+    common: float = 0.14  # length of what all faces share
+    view_noise: float = 0.02  # share of a representation that changes with flip and gray
+
+
+PARAMETERS = Parameters()

@@ -1,0 +1,163 @@
+"""Who is in the simulated GMDB: exactly as many images, patients and disorders in each part as the paper prints."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Ints
+from mien.core.study import MOST_PATIENTS_OF_RARE
+
+FOLDS = 10
+
+
+class Counts(NamedTuple):
+    """Patients with one photo, patients with several, and the photos of the latter."""
+
+    single: int
+    multi: int
+    multi_images: int
+
+
+FREQUENT_DISORDERS, RARE_DISORDERS = 349, 361
+TRAIN_PATIENTS, TRAIN_IMAGES = 8_287, 11_128
+VALIDATION_PATIENTS, VALIDATION_IMAGES = 1_080, 1_449
+FREQUENT_TEST, FREQUENT_TEST_MULTI_DISORDERS = Counts(787, 156, 468), 105
+RARE, RARE_MULTI_DISORDERS = Counts(1_026, 214, 528), 135
+TWO_DISORDER_IMAGES = (3, 2)  # two patients of the training set have a rare disorder too
+# test patients with several photos, and their photos, in the ten folds: 65.2 ± 4.4 and 159.9 ± 11.8,
+# so that a fold tests 361 patients on 455.7 ± 7.7 photos
+FOLD_MULTI_PATIENTS = (64, 58, 69, 62, 75, 64, 65, 63, 68, 64)
+FOLD_MULTI_IMAGES = (150, 142, 169, 155, 186, 159, 161, 153, 170, 154)
+
+
+class Patients(NamedTuple):
+    """One entry per patient and disorder; frequent disorders come first, then rare ones, numbered through."""
+
+    disorder: Ints
+    images: Ints
+    role: tuple[str, ...]  # train, validation, test (frequent) or rare
+    folds: tuple[tuple[int, ...], ...]  # of a rare patient: where it is tested
+    same_person_as: dict[int, int]  # a rare patient who is also a patient of the training set
+
+
+def simulated_patients(rng: np.random.Generator) -> Patients:
+    """Draws a GMDB-shaped set of patients."""
+    frequent = _frequent(rng)
+    rare_disorder, rare_images = _rare(rng)
+    first_rare = len(frequent[0])
+    train_with = [
+        np.flatnonzero((np.array(frequent[2]) == "train") & (frequent[1] == images)) for images in TWO_DISORDER_IMAGES
+    ]
+    twins = [int(rng.choice(candidates)) for candidates in train_with]
+    rare_size = np.bincount(rare_disorder)[rare_disorder]
+    rare_twins: list[int] = []
+    for images in TWO_DISORDER_IMAGES:
+        others = ~np.isin(rare_disorder, rare_disorder[rare_twins])
+        rare_twins.append(int(rng.choice(np.flatnonzero((rare_images == images) & (rare_size > 2) & others))))
+    folds = _folds(rng, rare_disorder, rare_images, never_tested=rare_twins)
+    return Patients(
+        disorder=np.concatenate([frequent[0], FREQUENT_DISORDERS + rare_disorder]),
+        images=np.concatenate([frequent[1], rare_images]),
+        role=(*frequent[2], *["rare"] * len(rare_disorder)),
+        folds=(*[()] * first_rare, *folds),
+        same_person_as={first_rare + rare: train for rare, train in zip(rare_twins, twins, strict=True)},
+    )
+
+
+def _frequent(rng: np.random.Generator) -> tuple[Ints, Ints, tuple[str, ...]]:
+    """Disorder, number of images and role of every patient of a frequent disorder."""
+    test_patients = FREQUENT_TEST.single + FREQUENT_TEST.multi
+    patients = TRAIN_PATIENTS + VALIDATION_PATIENTS + test_patients
+    # long-tailed: the largest disorder has hundreds of patients, the median one about fifteen
+    tail = ((np.arange(FREQUENT_DISORDERS) + 0.5) / FREQUENT_DISORDERS) ** -0.5
+    size = _shared_out(patients, tail - tail.min(), least=MOST_PATIENTS_OF_RARE + 1)
+    tested = _shared_out(test_patients, size - 7.0, least=1)
+    validated = _shared_out(VALIDATION_PATIENTS, size - 5.0, least=0)
+    trained = size - tested - validated
+    numbers = np.arange(FREQUENT_DISORDERS)
+    disorder = np.concatenate([np.repeat(numbers, count) for count in (trained, validated, tested)])
+    images = np.concatenate(
+        [
+            _gallery_images(rng, TRAIN_PATIENTS, TRAIN_IMAGES),
+            _gallery_images(rng, VALIDATION_PATIENTS, VALIDATION_IMAGES),
+            _multi_image(rng, np.repeat(numbers, tested), FREQUENT_TEST, FREQUENT_TEST_MULTI_DISORDERS),
+        ]
+    )
+    role = ["train"] * TRAIN_PATIENTS + ["validation"] * VALIDATION_PATIENTS + ["test"] * test_patients
+    return disorder, images, tuple(role)
+
+
+def _rare(rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Disorder and number of images of every patient of a rare disorder."""
+    patients = RARE.single + RARE.multi
+    extra = np.zeros(RARE_DISORDERS, dtype=np.intp)
+    while extra.sum() < patients - 2 * RARE_DISORDERS:
+        room = np.flatnonzero(extra < MOST_PATIENTS_OF_RARE - 2)
+        extra[rng.choice(room)] += 1
+    disorder = np.repeat(np.arange(RARE_DISORDERS), 2 + extra)
+    return disorder, _multi_image(rng, disorder, RARE, RARE_MULTI_DISORDERS)
+
+
+def _shared_out(total: int, weight: np.ndarray, *, least: int) -> Ints:
+    """Whole numbers in proportion to weights, none below the least, that add up."""
+    room = total - least * len(weight)
+    exact = room * weight / weight.sum()
+    shares = np.floor(exact).astype(np.intp)
+    shares[np.argsort(shares - exact, kind="stable")[: room - shares.sum()]] += 1
+    total_shares: Ints = least + shares
+    return total_shares
+
+
+def _gallery_images(rng: np.random.Generator, patients: int, images: int) -> Ints:
+    """Images per patient: as among the test patients, one in six has several, and a few more than ten."""
+    images_of = np.ones(patients, dtype=np.intp)
+    multi = rng.choice(patients, size=patients // 6, replace=False)
+    images_of[multi] = _several(rng, len(multi), images - patients + len(multi))
+    return images_of
+
+
+def _several(rng: np.random.Generator, patients: int, images: int) -> Ints:
+    """So many images shared out among patients who have two at least, long-tailed."""
+    return _shared_out(images, rng.exponential(size=patients) ** 2, least=2)
+
+
+def _multi_image(rng: np.random.Generator, disorder_of_patient: Ints, counts: Counts, disorders: int) -> Ints:
+    """Images per patient, with exactly so many patients of several images in exactly so many disorders."""
+    patients = rng.permutation(len(disorder_of_patient))
+    _, first = np.unique(disorder_of_patient[patients], return_index=True)
+    chosen = np.sort(first)[:disorders]  # the first patient of each disorder that comes up: large ones come up earlier
+    inside = np.isin(disorder_of_patient[patients], disorder_of_patient[patients[chosen]])
+    others = np.setdiff1d(np.flatnonzero(inside), chosen)[: counts.multi - disorders]
+    multi = patients[np.concatenate([chosen, others])]
+    images = np.ones(len(disorder_of_patient), dtype=np.intp)
+    images[multi] = _several(rng, counts.multi, counts.multi_images)
+    return images
+
+
+def _folds(rng: np.random.Generator, disorder: Ints, images: Ints, *, never_tested: list[int]) -> list[tuple[int, ...]]:
+    """The folds in which each rare patient is tested: one patient per disorder and fold.
+
+    Starts from turns taken at random, then exchanges test patients until the folds' counts are the published ones.
+    """
+    members = [
+        [patient for patient in np.flatnonzero(disorder == number).tolist() if patient not in never_tested]
+        for number in range(RARE_DISORDERS)
+    ]
+    tested = np.array([rng.permuted(np.resize(rng.permuted(who), FOLDS)) for who in members])  # (disorders, folds)
+    weight = np.where(images[:, np.newaxis] > 1, np.stack([np.ones_like(images), images], axis=1), 0)
+    choices = [number for number, who in enumerate(members) if len(who) > 1 and weight[who].any()]
+    times = np.bincount(tested.ravel(), minlength=len(disorder))
+    for fold, wanted in enumerate(zip(FOLD_MULTI_PATIENTS, FOLD_MULTI_IMAGES, strict=True)):
+        off = weight[tested[:, fold]].sum(axis=0) - wanted
+        while off.any():
+            number = rng.choice(choices)
+            old, new = tested[number, fold], rng.choice(members[number])
+            other = off + weight[new] - weight[old]
+            worse = np.abs(other).sum() - np.abs(off).sum()
+            if times[old] > 1 and rng.random() < np.exp(-worse):  # now and then a step back, or it would get stuck
+                tested[number, fold], off = new, other
+                times[old] -= 1
+                times[new] += 1
+    return [tuple(np.flatnonzero((tested == patient).any(axis=0)).tolist()) for patient in range(len(disorder))]

@@ -1,0 +1,299 @@
+"""Each experiment on a study small enough to know the answer."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from mien import BASELINE, FULL, Encodings, Label, Method
+from mien.core.study import Fold, ImageFacts, Split, Study
+from mien.evaluation.cases import rounds_of, validation_rounds
+from mien.evaluation.comparison import Comparison, Ranks
+from mien.evaluation.experiments import (
+    EXPERIMENTS,
+    confounders,
+    distances,
+    gallery_size,
+    growth,
+    lambda_selection,
+    lambda_sensitivity,
+    number_of_images,
+    oracle,
+    proportional,
+    rank_changes,
+    splits,
+    tsne,
+)
+from mien.evaluation.lab import Lab, Release
+from mien.simulation.embeddings import Layout
+from mien.simulation.study import simulated_gmdb
+
+
+def labels(*texts):
+    return tuple(Label(*text.split()) for text in texts)
+
+
+def lab_of(embeddings, gallery, test, *, train=(), validation=(), alphas=(), facts=None):
+    """One fold of frequent disorders; images are "0", "1", ..."""
+    image_ids = [str(number) for number in range(len(embeddings))]
+    fold = Fold(Split(labels(*gallery), labels(*test)), Split((), ()))
+    study = Study(
+        "by hand",
+        Encodings.of(image_ids, np.array(embeddings, dtype=float)),
+        (fold,),
+        labels(*train),
+        labels(*validation),
+        facts_of_image=facts or {},
+    )
+    return Lab(study, Comparison(study.encodings, rounds_of(study), alphas=alphas))
+
+
+@pytest.fixture(scope="module")
+def small_lab():
+    """A simulated GMDB of latent size, two folds of it."""
+    study = simulated_gmdb(1, layout=Layout(views=1, dimensions=None))
+    return Lab(study, Comparison(study.encodings, rounds_of(study)[:2], alphas=proportional.ALPHAS), 1)
+
+
+def at(degrees):
+    return [np.cos(np.radians(degrees)), np.sin(np.radians(degrees))]
+
+
+# gallery: A at 0 degrees, B at 40, C at 90
+GALLERY = ["0 a A", "1 b B", "2 c C"]
+PLACES = [at(0), at(40), at(90)]
+
+
+class TestOracle:
+    def test_the_best_photo_of_each_patient_counts(self):
+        # photos of p (disorder A): at 10 (rank 1), at 80 (rank 3); of q (disorder C): both near B
+        lab = lab_of([*PLACES, at(10), at(80), at(45), at(50)], GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"])
+        tables = oracle.run(lab)
+        by = {line.approach: line for line in tables["oracle"]}
+        assert by["single image"].top1 == pytest.approx(25)
+        assert by[oracle.ORACLE].top1 == pytest.approx(50)
+
+    def test_patients_are_compared_with_their_best_photo(self):
+        cases = rounds_of(lab_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].frequent_cases
+        three = cases * 3
+        best = Ranks(np.array([2, 2, 2]), np.arange(3), three, None)
+        fused = Ranks(np.array([1, 2, 5]), np.arange(3), three, None)
+        assert oracle.against(fused, best) == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+        single = Ranks(np.array([2, 9, 2, 2, 4, 6]), np.array([0, 0, 1, 1, 2, 2]), three, None)
+        assert oracle.against(single, best) == pytest.approx([0, (0.5 + 1) / 3, (0.5 + 1) / 3])
+
+
+class TestRankChanges:
+    def test_ranks_are_censored_before_they_are_averaged(self):
+        fold = Ranks(np.array([2, 50, 4]), np.array([0, 0, 1]), (), None)
+        assert rank_changes.mean_ranks(fold, censored_at=30).tolist() == [16, 4]
+        assert rank_changes.mean_ranks(fold).tolist() == [26, 4]
+
+    def test_improved_unchanged_worsened(self, small_lab):
+        for line in rank_changes.run(small_lab)["rank_changes"]:
+            assert line.improved + line.unchanged + line.worsened == pytest.approx(100)
+            if line.stage == "baseline":
+                assert (line.improved, line.worsened) == (0, 0)
+
+    def test_flows_begin_and_end_in_the_shares_of_their_stages(self, small_lab):
+        tables = rank_changes.run(small_lab)
+        for change in tables["rank_changes"]:
+            for state in ("improved", "unchanged", "worsened"):
+                share = getattr(change, state)
+                for end in ("from", "to"):
+                    flows = [
+                        flow.percent
+                        for flow in tables["rank_flows"]
+                        if flow.set == change.set
+                        and getattr(flow, f"{end}_stage") == change.stage
+                        and getattr(flow, f"{end}_state") == state
+                    ]
+                    assert not flows or sum(flows) == pytest.approx(share)
+
+    def test_changes_beyond_thirty_are_no_changes(self):
+        many = [at(degrees) for degrees in np.linspace(0, 170, 60)]
+        gallery = [f"{i} g{i} D{i:02}" for i in range(60)]
+        # the true disorder is 60th and 42nd of 60 for the two photos, 46th when they are fused: the second is longer
+        lab = lab_of([*many, at(0), np.multiply(10, at(110))], gallery, ["60 p D59", "61 p D59"])
+        [full] = [line for line in rank_changes.run(lab)["rank_changes"] if (line.set, line.stage) == ("freq", "full")]
+        single = lab.comparison.ranks("freq", "unified", BASELINE)[0].ranks.tolist()
+        fused = lab.comparison.ranks("freq", "unified", FULL)[0].ranks.tolist()
+        assert min(single) >= 30
+        assert fused[0] < np.mean(single)
+        assert fused[0] >= 30
+        assert (full.unchanged, full.improved_uncensored) == (100, 100)
+
+
+class TestLambda:
+    def test_validation_prefers_the_centroid_where_the_nearest_photo_misleads(self):
+        # the validation photo lies at the centre of A's photos (-40, 40); B has one photo that is nearer than any of A
+        embeddings = [at(-40), at(40), at(15), at(100), at(0)]
+        train = ["0 a A", "1 b A", "2 c B", "3 d B"]
+        fold = Fold(Split(labels(*train), ()), Split((), labels("5 t Z")))
+        study = Study(
+            "by hand",
+            Encodings.of([str(i) for i in range(6)], np.array([*embeddings, at(7)])),
+            (fold,),
+            labels(*train),
+            labels("4 v A"),
+        )
+        comparison = Comparison(study.encodings, validation_rounds(study))
+        lines = lambda_selection.select_lambda(comparison)
+        assert [line.top1 for line in lines] == [0, 0, 100, 100, 100]
+        assert [line.centroid_weight for line in lines if line.selected] == [0.5]  # of equal ones the smallest
+
+    def test_the_objective_weighs_early_ranks_most(self):
+        comparison = lab_of([*PLACES, at(10), at(10)], GALLERY, ["3 p A", "4 q C"]).comparison
+        folds = comparison.ranks("freq", "unified", BASELINE)  # ranks 1 and 3
+        assert lambda_selection.objective(folds) == pytest.approx(0.5 * 50 + 0.25 * 100 + 0.15 * 100 + 0.1 * 100)
+
+    def test_validation_images_are_not_in_their_gallery(self, small_lab):
+        for one in validation_rounds(small_lab.study):
+            tested = {case.patient_id for case in one.frequent_cases}
+            assert not tested & {label.patient_id for label in (*one.frequent_gallery, *one.rare_gallery)}
+
+    def test_the_ends_of_the_sensitivity_curve_are_the_two_scores(self, small_lab):
+        found = lambda_sensitivity.run(small_lab)["lambda_sensitivity"]
+        lines = {(line.set, line.centroid_weight): line for line in found}
+        assert len(lines) == 4 * 101
+        for test_set in small_lab.sets:
+            for weight, score in ((0.0, "nearest"), (1.0, "patient-centroid")):
+                folds = small_lab.comparison.ranks(test_set, "unified", Method("embedding", score))
+                assert lines[test_set, weight].objective == pytest.approx(lambda_selection.objective(folds))
+
+
+class TestNumberOfImages:
+    def test_all_images_used_is_plain_fusion(self):
+        embeddings = [*PLACES, at(10), at(80), at(45), at(88)]
+        lab = lab_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"])
+        lines = {(line.approach, line.used): line for line in number_of_images.run(lab)["number_of_images"]}
+        for approach, method in oracle.APPROACHES.items():
+            folds = lab.comparison.ranks("multi-freq", "unified", method)
+            hits = [np.mean(folds[0].ranks[folds[0].case_of_ranking == case] <= 1) for case in range(2)]
+            assert lines[approach, 2].top1 == pytest.approx(100 * np.mean(hits))
+
+    def test_one_image_used_is_the_same_for_every_approach_but_for_nothing(self, small_lab):
+        lines = number_of_images.run(small_lab)["number_of_images"]
+        one = {(line.set, line.least_images): set() for line in lines}
+        for line in lines:
+            if line.used == 1:
+                one[line.set, line.least_images].add((round(line.top1, 9), round(line.top5, 9)))
+        assert all(len(values) == 1 for values in one.values())
+
+    def test_cohorts_are_nested(self, small_lab):
+        patients = {
+            (line.set, line.least_images): line.patients for line in number_of_images.run(small_lab)["number_of_images"]
+        }
+        for test_set in ("multi-freq", "multi-rare"):
+            assert patients[test_set, 2] > patients[test_set, 3] > patients[test_set, 4]
+
+
+class TestGallerySize:
+    def test_bins_split_patients_by_gallery_images(self):
+        embeddings = [at(0), at(1), at(2), at(90), at(5), at(80)]
+        lab = lab_of(embeddings, ["0 a A", "1 b A", "2 c A", "3 d B"], ["4 p A", "5 q B"])
+        lines = [line for line in gallery_size.run(lab)["gallery_size"] if line.method == "baseline"]
+        assert [(line.least_images, line.most_images, line.patients, line.top1) for line in lines] == [
+            (1, 1, 1.0, 100),
+            (3, 3, 1.0, 100),
+        ]
+
+    def test_quintiles_hold_about_a_fifth_each(self, small_lab):
+        lines = [line for line in gallery_size.run(small_lab)["gallery_size"] if line.method == "baseline"]
+        frequent = [line.patients for line in lines if line.set == "freq"]
+        assert len(frequent) == 5
+        assert sum(frequent) == 943
+        assert max(frequent) - min(frequent) < 50
+
+
+class TestProportional:
+    def test_all_images_is_the_mean_distance(self):
+        embeddings = [at(0), at(60), at(40), at(12)]
+        lab = lab_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"], alphas=proportional.ALPHAS)
+        lines = {line.alpha: line for line in proportional.run(lab)["proportional"]}
+        assert lines[0.5].top1 == 100  # the nearest of A's two
+        assert lines[1.0].top1 == 0  # the mean of cosines at 12 and 48 degrees is below that at 28
+        assert lines[1.0].delta_top1 == -100
+
+
+class TestConfounders:
+    def test_facts_become_variables(self):
+        facts = {"3": ImageFacts(2.0, "male"), "4": ImageFacts(7.0, "male"), "0": ImageFacts(9.0, "female")}
+        lab = lab_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
+        [case] = rounds_of(lab.study)[0].frequent_cases
+        values = confounders._variables(lab.study, case, list(labels("0 a A")))
+        assert values["images"] == 2
+        assert values["age spread"] == 5
+        assert values["age gap to gallery"] == 2
+        assert values["mean age"] == 4.5
+        assert values["sex (male)"] == 1
+        assert values["gallery images of disorder"] == 1
+        assert values["embedding length"] == pytest.approx(1)
+
+    def test_what_is_unknown_is_left_out(self, small_lab):
+        study = small_lab.study
+        bare = Study(study.source, study.encodings, study.folds, simulated=True)
+        found = confounders.run(Lab(bare, small_lab.comparison, 1))["confounders"]
+        assert {line.variable for line in found} == {"images", "gallery images of disorder", "embedding length"}
+
+    def test_a_perfect_correlation_is_found(self):
+        pairs = np.array([(float(n), float(n * n)) for n in range(20)])
+        line = confounders._correlation("multi-freq", "x", pairs, np.random.default_rng(1))
+        assert (line.rho, line.ci_low, line.ci_high) == pytest.approx((1, 1, 1))
+
+
+class TestDistances:
+    def test_groups_are_told_apart(self):
+        rng = np.random.default_rng(1)
+        centres = rng.standard_normal((6, 30)) * 3
+        embeddings = (centres[:, np.newaxis] + rng.standard_normal((6, 5, 30))).reshape(30, 30)
+        gallery = [f"{i} p{i} D{i // 5}" for i in range(30)]
+        lab = lab_of([*embeddings, embeddings[0]], gallery, ["30 q D0"])
+        intra, inter = distances.run(lab)["distances"]
+        assert (intra.group, inter.group) == ("intra-freq", "inter")
+        assert intra.auc > 0.99
+        assert intra.cohens_d > 3
+        assert intra.overlap_percent < 5
+        assert (intra.pairs, intra.same_patient_percent) == (600, 0)
+
+    def test_no_pair_is_one_image_twice(self, small_lab):
+        rng = np.random.default_rng(1)
+        for a, b in distances._intra_pairs(small_lab.study.folds[0].rare.gallery, rng):
+            assert a.disorder_id == b.disorder_id
+            assert a.image_id != b.image_id
+
+
+def test_growth_counts_each_version():
+    early = labels("1 p A", "2 p A", "3 q B")
+    late = labels("1 p A", "2 p A", "3 q B", "4 q B", "5 r C", "5 r A")
+    lab = lab_of(PLACES, GALLERY[:2], ["2 t A"])
+    releases = [Release("2", date(2024, 1, 1), late), Release("1", date(2021, 1, 1), early)]
+    first, second = growth.run(Lab(lab.study, lab.comparison, releases=releases))["growth"]
+    assert first[:1] + first[2:5] == ("1", 3, 2, 1)
+    assert first.disorders == 2
+    assert (second.images, second.patients, second.multi_image_patients) == (5, 3, 2)
+    assert second.images_of_most_represented == pytest.approx(5 / 3)
+    assert second.images_per_disorder == pytest.approx(6 / 3)
+
+
+def test_splits_count_each_part(small_lab):
+    lines = {line.part: line for line in splits.run(small_lab)["splits"]}
+    assert (lines["test multi-freq"].images, lines["test multi-freq"].patients) == (468, 156)
+
+
+def test_the_map_is_the_same_every_time():
+    rng = np.random.default_rng(1)
+    gallery = [f"{i} p{i} D{i % 3}" for i in range(30)]
+    lab = lab_of([*rng.standard_normal((30, 8)), np.ones(8)], gallery, ["30 q D0"])
+    assert tsne.run(lab) == tsne.run(lab)
+    kinds = [point.kind for point in tsne.run(lab)["tsne"]]
+    assert kinds.count("centroid") == 3
+
+
+def test_every_experiment_has_its_file():
+    from importlib import resources
+
+    files = {path.name.removesuffix(".py") for path in resources.files("mien.evaluation.experiments").iterdir()}
+    assert set(EXPERIMENTS) == {name for name in files if not name.startswith("__")}

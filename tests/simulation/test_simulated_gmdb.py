@@ -1,0 +1,155 @@
+"""The simulated GMDB: its counts are the published ones exactly, and the study on it behaves like the published one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mien import BASELINE, FULL, Method
+from mien.core.method import TWELVE_METHODS
+from mien.evaluation.agreement import accuracy_cells, mean_absolute_error, mean_cells, worst
+from mien.evaluation.cases import rounds_of
+from mien.evaluation.comparison import Comparison
+from mien.evaluation.experiments import splits
+from mien.evaluation.experiments.distances import distance_distributions
+from mien.evaluation.experiments.lambda_selection import objective
+from mien.evaluation.lab import Lab
+from mien.evaluation.published import DISTANCES, SPLITS
+from mien.evaluation.results import evaluate
+from mien.simulation.calibration import calibrate
+from mien.simulation.embeddings import Layout
+from mien.simulation.parameters import PARAMETERS
+from mien.simulation.study import simulated_gmdb
+
+SEEDS = (1, 2, 3)  # none that scripts/calibrate.py looks at
+LATENT = Layout(views=1, dimensions=None)  # the same distances but for the views' noise, in a tenth of the time
+LAMBDAS = (0.0, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 1.0)
+
+
+@pytest.fixture(scope="module")
+def studies():
+    return [simulated_gmdb(seed, layout=LATENT) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def comparisons(studies):
+    return [Comparison(study.encodings, rounds_of(study)) for study in studies]
+
+
+def mean_over_seeds(values):
+    return np.mean(np.array(list(values)), axis=0)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 17])
+def test_the_split_table_is_the_published_one(seed):
+    study = simulated_gmdb(seed, layout=LATENT)
+    lines = {line.part: line for line in splits.run(Lab(study, None))["splits"]}
+    assert set(lines) == set(SPLITS)
+    for part, published in SPLITS.items():
+        for name, value in published._asdict().items():
+            if value is not None:
+                assert getattr(lines[part], name) == pytest.approx(value, abs=0.05), (part, name)
+
+
+def test_two_patients_have_two_disorders(studies):
+    for study in studies:
+        labels = {label for fold in study.folds for split in fold for part in split for label in part}
+        disorders = {}
+        for label in labels:
+            disorders.setdefault(label.patient_id, set()).add(label.disorder_id)
+        assert sorted(len(of_patient) for of_patient in disorders.values())[-3:] == [1, 2, 2]
+
+
+def test_every_fold_tests_one_patient_of_every_rare_disorder(studies):
+    for fold in studies[0].folds:
+        tested = {(label.patient_id, label.disorder_id) for label in fold.rare.test}
+        assert len(tested) == len({disorder for _, disorder in tested}) == 361
+
+
+def test_embeddings_have_the_encoders_shape_and_are_not_normalised():
+    study = simulated_gmdb(3)
+    embeddings = study.encodings.embeddings
+    assert embeddings.shape == (15_381, 12, 512)
+    lengths = np.linalg.norm(embeddings[:100], axis=2)
+    assert lengths.std() > 1
+    assert study.simulated
+
+
+def test_the_same_seed_gives_the_same_bits():
+    one, again = (simulated_gmdb(4, layout=LATENT) for _ in range(2))
+    assert one.encodings.embeddings.tobytes() == again.encodings.embeddings.tobytes()
+    assert one.folds == again.folds
+    assert one.facts_of_image == again.facts_of_image
+    results = [
+        evaluate(Comparison(study.encodings, rounds_of(study)[:2]), TWELVE_METHODS, seed=1) for study in (one, again)
+    ]
+    assert results[0] == results[1]
+
+
+def test_accuracies_are_near_the_published_ones(comparisons):
+    cells = mean_cells([accuracy_cells(comparison) for comparison in comparisons])
+    assert len(cells) == 52
+    assert mean_absolute_error(cells) <= 3.0
+    assert abs(worst(cells).error) <= 8.0
+
+
+def test_distances_are_near_the_published_ones(studies):
+    for name, published in DISTANCES.items():
+        means = [
+            group.mean
+            for study in studies
+            for group in distance_distributions(study, np.random.default_rng(1))["distances"]
+            if group.group == name
+        ]
+        assert np.mean(means) == pytest.approx(published.mean, abs=0.03)
+
+
+@pytest.mark.parametrize("test_set", ["freq", "rare"])
+def test_centroids_beat_the_nearest_photo_and_patients_count_more_than_photos(comparisons, test_set):
+    nearest, image, patient = mean_over_seeds(
+        [
+            result.top1
+            for result in evaluate(
+                comparison,
+                [Method("none", score) for score in ("nearest", "image-centroid", "patient-centroid")],
+                sets=[test_set],
+                galleries=["unified"],
+            )
+        ]
+        for comparison in comparisons
+    )
+    assert nearest < image < patient
+
+
+def test_the_full_method_beats_the_baseline_on_all_four_sets(comparisons):
+    for comparison in comparisons:
+        results = evaluate(comparison, [BASELINE, FULL], galleries=["unified"])
+        assert [result.set for result in results[1::2]] == ["freq", "rare", "multi-freq", "multi-rare"]
+        for result in results[1::2]:
+            assert result.delta_top5 > 0
+            assert result.p_value < 0.05
+
+
+def test_frequent_disorders_want_a_mixture_and_rare_ones_the_centroid(comparisons):
+    curves = {
+        test_set: mean_over_seeds(
+            [
+                objective(comparison.ranks(test_set, "unified", Method("embedding", "hybrid", centroid_weight=weight)))
+                for weight in LAMBDAS
+            ]
+            for comparison in comparisons
+        )
+        for test_set in ("freq", "rare")
+    }
+    assert 0 < LAMBDAS[int(curves["freq"].argmax())] < 1
+    assert LAMBDAS[int(curves["rare"].argmax())] >= 0.9
+
+
+def test_the_calibration_walks_downhill():
+    def losses(tried):
+        return [abs(parameters.common - 0.3) + abs(parameters.group_share.mean - 0.2) for parameters in tried]
+
+    trials = list(calibrate(losses, PARAMETERS, rounds=300, children=2, rng=np.random.default_rng(1)))
+    assert [trial.loss for trial in trials] == sorted((trial.loss for trial in trials), reverse=True)
+    assert trials[-1].loss < 0.1 * trials[0].loss
+    assert trials[-1].parameters.families == PARAMETERS.families
