@@ -17,9 +17,9 @@ from mien.cli.main import main
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mien"
 FLOORS = {  # imports point downwards only
-    "cli": 3,
+    "cli": 4,
+    "benchmark": 3,
     "report": 2,
-    "benchmark": 2,
     "evaluation": 1,
     "simulation": 1,
     "storage": 1,
@@ -128,3 +128,7 @@ def write_example_files(directory):
     )
     (directory / "gmdb_syndromes.tsv").write_text("syndrome_id\tsyndrome_name\tOMIM\n0\tKabuki syndrome\t147920\n")
     (directory / "test_images.csv").write_text("image_id,subject\n7,201\n8,201\n")
+    (directory / "cohort.csv").write_text(
+        "image_id,patient_id,disorder_id,embedding\n"
+        + "".join(f'{i},p{i // 2},d{i % 3},"[{i}.5, {i * i % 7}.0, 1.0]"\n' for i in range(24))
+    )

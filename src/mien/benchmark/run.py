@@ -10,9 +10,17 @@ import numpy as np
 from mien.benchmark.importing import importing_benchmarks
 from mien.benchmark.measure import Line
 from mien.benchmark.ranking import ranking_benchmarks
+from mien.benchmark.studying import studying_benchmarks
 from mien.core.errors import MienError
+from mien.simulation.study import simulated_gmdb
 
 LINES = 7
+STUDY_LINES = 2
+
+
+def line_count(size: float) -> int:
+    """How many lines there will be."""
+    return LINES + (STUDY_LINES if size == 1 else 0)
 
 
 def benchmarks(size: float) -> Iterator[Line]:
@@ -22,3 +30,5 @@ def benchmarks(size: float) -> Iterator[Line]:
     rng = np.random.default_rng(1)
     yield from importing_benchmarks(rng, size / 10)
     yield from ranking_benchmarks(rng, size)
+    if size == 1:  # the study has one size
+        yield from studying_benchmarks(simulated_gmdb(1))

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from mien.benchmark.run import LINES, benchmarks
 from mien.cli import options, show
 
 
@@ -15,11 +14,13 @@ def bench(
     json: options.JsonOption = False,
 ) -> None:
     """Speed against the machine's limit and against the usual way, as ratios measured in one run."""
+    from mien.benchmark.run import benchmarks, line_count  # noqa: PLC0415 figures and scipy are heavy
+
     lines = []
     with show.progress("measuring") as report:
         for line in benchmarks(size):
             lines.append(line)
-            report(len(lines), LINES)
+            report(len(lines), line_count(size))
     if json:
         show.print_json({"lines": [{**line._asdict(), "ratio": line.ratio} for line in lines]})
     else:

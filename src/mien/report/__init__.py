@@ -1,1 +1,1 @@
-"""Results as documents: JSON, tables, and later figures and pages."""
+"""Results as documents: JSON, tables, figures and pages."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,7 @@ def write_rankings(path: Path, rankings: Sequence[Ranking], gallery: Gallery, me
         return
     rows = list(ranking_rows(rankings, gallery, method))
     if path.suffix.lower() == ".tsv":
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+        write_separated(path, rows, delimiter="\t")
     else:
         import pyarrow as pa  # noqa: PLC0415 heavy
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -74,6 +71,14 @@ def write_rankings(path: Path, rankings: Sequence[Ranking], gallery: Gallery, me
         kinds = {int: pa.int64(), float: pa.float64()}
         schema = pa.schema([(name, kinds.get(type(value), pa.string())) for name, value in rows[0].items()])
         pq.write_table(pa.Table.from_pylist(rows, schema), path)
+
+
+def write_separated(path: Path, rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> None:
+    """A file for spreadsheets, with the names of the columns in its first line."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
 
 
 def check_out(path: Path, *, inputs: Sequence[Path], gallery: Path) -> None:

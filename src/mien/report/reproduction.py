@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mien.core.errors import MienError
-from mien.core.method import BASELINE, FULL
 from mien.core.study import Study
 from mien.evaluation.agreement import (
     Cell,
@@ -26,13 +23,11 @@ from mien.evaluation.comparison import Comparison
 from mien.evaluation.experiments import EXPERIMENTS
 from mien.evaluation.experiments.proportional import ALPHAS
 from mien.evaluation.lab import Lab, Release, Tables, rows_of
-from mien.evaluation.published import DISTANCES, SPLITS, published_accuracy
-from mien.evaluation.results import Result
 from mien.report.evaluation import as_row, protocol_document
-from mien.report.figures import FIGURES
-from mien.report.figures.style import SET_NAMES, draw_and_save
-from mien.report.rankings import NOTICE
-from mien.report.sections import SECTIONS, Section
+from mien.report.figures import FIGURES, figures_of
+from mien.report.figures.style import draw_and_save
+from mien.report.page import page
+from mien.report.rankings import NOTICE, write_separated
 from mien.version import __version__
 
 RESULTS, PAGE = "results.json", "index.html"
@@ -52,6 +47,12 @@ class Reproduction(NamedTuple):
     def cells(self) -> list[Cell]:
         """Measured against published."""
         return rows_of(self.tables, "agreement", Cell)
+
+    @property
+    def note(self) -> str:
+        """Where the numbers come from."""
+        kind = "Simulated data" if self.study.simulated else "Data"
+        return f"{kind}: {self.study.source} · mien {__version__} · seed {self.protocol['bootstrap']['seed']}"
 
 
 def reproduce(
@@ -119,102 +120,20 @@ def reproduction_document(done: Reproduction) -> dict[str, Any]:
 
 
 def _write(out: Path, done: Reproduction) -> None:
+    """All files; those of an earlier report that this one has nothing for go."""
     for folder in ("tables", "figures"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     for name, rows in done.tables.items():
+        path = out / "tables" / f"{name}.csv"
+        path.unlink(missing_ok=True)
         if rows:
-            with (out / "tables" / f"{name}.csv").open("w", newline="") as file:
-                writer = csv.DictWriter(file, list(as_row(rows[0])), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(as_row(row) for row in rows)
-    for name, (needed, draw) in FIGURES.items():
-        if done.tables[needed]:
-            draw_and_save(draw, done.tables, out / "figures" / name, _note(done))
+            write_separated(path, [as_row(row) for row in rows], delimiter=",")
+    figures = figures_of(done.tables)
+    for name in FIGURES:
+        path = out / "figures" / name
+        for suffix in (".svg", ".png"):
+            path.with_suffix(suffix).unlink(missing_ok=True)
+        if name in figures:
+            draw_and_save(figures[name], done.tables, path, done.note)
     (out / RESULTS).write_text(json.dumps(reproduction_document(done), indent=1) + "\n")
-    (out / PAGE).write_text(_page(out, done))
-
-
-def _note(done: Reproduction) -> str:
-    kind = "Simulated data" if done.study.simulated else "Data"
-    return f"{kind}: {done.study.source} · mien {__version__} · seed {done.protocol['bootstrap']['seed']}"
-
-
-class _Part(NamedTuple):
-    section: Section
-    figures: list[tuple[str, str]]  # name and data address
-    tables: list[tuple[str, list[dict[str, str]]]]
-
-
-def _page(out: Path, done: Reproduction) -> str:
-    import jinja2  # noqa: PLC0415 only here
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mien.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    headline = rows_of(done.tables, "headline", Result)
-    figures = out / "figures"
-    return environment.get_template("reproduction.html").render(
-        done=done,
-        note=_note(done),
-        notice=NOTICE,
-        set_names=SET_NAMES,
-        cards=list(_cards(headline)),
-        error=mean_absolute_error(done.cells),
-        worst=worst(done.cells),
-        agreement=_data_address(figures / "agreement.svg"),
-        cells=[[cell, cell.error] for cell in done.cells],
-        parts=list(_parts(figures, done)),
-    )
-
-
-def _cards(headline: Sequence[Result]) -> Iterator[dict[str, Any]]:
-    for test_set in dict.fromkeys(result.set for result in headline):
-        of_method = {result.method: result for result in headline if result.set == test_set}
-        before, after = ((of_method[method].top1, published_accuracy(test_set, method)) for method in (BASELINE, FULL))
-        yield {"name": SET_NAMES[test_set], "before": before, "after": after, "result": of_method[FULL]}
-
-
-def _parts(figures: Path, done: Reproduction) -> Iterator[_Part]:
-    for section in SECTIONS:
-        shown = [
-            (name, _data_address(figures / f"{name}.svg")) for name in section.figures if done.tables[FIGURES[name][0]]
-        ]
-        tables = [(name, list(map(_cells, done.tables[name]))) for name in section.tables if done.tables[name]]
-        yield _Part(section, shown, tables)
-
-
-def _cells(row: NamedTuple) -> dict[str, str]:
-    """A row for people: few digits, the published figures beside ours, no empty columns."""
-    shown = {name: _cell(name, value) for name, value in as_row(row).items()}
-    if isinstance(row, Result):
-        published = published_accuracy(row.set, row.method) if row.gallery == "unified" else None
-        for name in ("top1", "top5", "top10"):
-            value = getattr(published, name) if published else None
-            shown[name] += f" ({value})" if value is not None else ""
-        shown = {name: shown[name] for name in shown if name not in {"gallery", "alpha", "folds", "images"}} | (
-            {"gallery": row.gallery}
-        )
-    name = str(row[0])
-    if name in SPLITS:
-        of = SPLITS[name]
-        shown["published"] = " / ".join(
-            "-" if value is None else f"{value:,}" for value in (of.images, of.patients, of.disorders)
-        )
-    if name in DISTANCES:
-        shown["published"] = " / ".join(str(value) for value in DISTANCES[name] if value is not None)
-    return shown
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        if name == "p_value":
-            return "<0.001" if value < 0.001 else f"{value:.3f}"
-        whole = value == int(value) and not name.startswith("top")
-        return f"{value:,.0f}" if whole else f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def _data_address(path: Path) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
+    (out / PAGE).write_text(page(done, out / "figures"))

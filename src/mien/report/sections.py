@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -12,7 +13,7 @@ class Section(NamedTuple):
     paper: str  # where the paper has it
     see: str
     figures: tuple[str, ...]
-    tables: tuple[str, ...]
+    tables: Mapping[str, str]  # name: title
 
 
 SECTIONS = (
@@ -23,14 +24,14 @@ SECTIONS = (
         "full method, the dashed one the baseline; the distance between the two is what aggregation gains with the "
         "same encoder.",
         ("headline",),
-        ("headline",),
+        {"headline": "Accuracy of each level, and of both"},
     ),
     Section(
         "Who is in the study?",
         "Table 1",
         "Images, patients and disorders of each part; where folds differ, their mean and standard deviation.",
         (),
-        ("splits",),
+        {"splits": "Counts of each part"},
     ),
     Section(
         "Several photos of one patient",
@@ -38,7 +39,7 @@ SECTIONS = (
         "Patients with several photos, nearest-photo retrieval: one photo alone, distances averaged over photos, and "
         "photos averaged before the comparison.",
         (),
-        ("patient_aggregation",),
+        {"patient_aggregation": "Accuracy of each way to combine photos"},
     ),
     Section(
         "Disorders as centroids",
@@ -46,7 +47,7 @@ SECTIONS = (
         "Each photo alone: the nearest photo of a disorder, the mean of its photos, the mean of its patients, and the "
         "hybrid of nearest photo and patient-weighted centroid.",
         (),
-        ("disorder_aggregation",),
+        {"disorder_aggregation": "Accuracy of each score"},
     ),
     Section(
         "Whose rank improves, whose worsens?",
@@ -54,7 +55,7 @@ SECTIONS = (
         "Each band follows the same patients from stage to stage. Green: the true disorder stands higher in the list "
         "than with the baseline. Red: lower. Ranks beyond 30 count as 30.",
         ("rank_changes",),
-        ("rank_changes",),
+        {"rank_changes": "Share of patients at each stage"},
     ),
     Section(
         "A map of the gallery",
@@ -62,7 +63,7 @@ SECTIONS = (
         "Photos of the same disorder (one colour) lie near each other, but disorders overlap in the middle: there, the "
         "nearest photo can belong to another disorder, while the centroids (crosses) stay apart.",
         ("tsne",),
-        (),
+        {},
     ),
     Section(
         "Distances within and between disorders",
@@ -70,14 +71,14 @@ SECTIONS = (
         "Two photos of one disorder are closer than two of different ones, on average. Where the curves overlap, a "
         "single nearest photo misleads; the overlap is larger for rare disorders.",
         ("distances",),
-        ("distances",),
+        {"distances": "Each group of pairs"},
     ),
     Section(
         "Growth of the database",
         "S3",
         "How many images, patients and disorders each version holds, and how many patients have several photos.",
         ("growth",),
-        ("growth",),
+        {"growth": "Each version"},
     ),
     Section(
         "Lambda, chosen on the validation images",
@@ -85,7 +86,10 @@ SECTIONS = (
         "What each weight of the centroid gains over the nearest photo alone. The red line weighs the four list "
         "lengths; its maximum is the chosen lambda.",
         ("lambda_selection",),
-        ("lambda_selection", "validation_centroids"),
+        {
+            "lambda_selection": "Accuracy on the validation images",
+            "validation_centroids": "Both centroids on the validation images",
+        },
     ),
     Section(
         "How much depends on lambda?",
@@ -93,7 +97,7 @@ SECTIONS = (
         "Looked at afterwards, on the test sets: diamonds mark the best lambda of each set, crosses the chosen one. A "
         "broad plateau means that the choice is not delicate.",
         ("lambda_sensitivity",),
-        ("best_lambda",),
+        {"best_lambda": "Best λ of each test set"},
     ),
     Section(
         "What does one more photo add?",
@@ -101,7 +105,7 @@ SECTIONS = (
         "Within one panel the patients stay the same, and only the number of their photos that are used grows. A flat "
         "grey line (one photo) shows that the cohort is fair.",
         ("number_of_images",),
-        ("number_of_images",),
+        {"number_of_images": "Accuracy over the number of photos"},
     ),
     Section(
         "Fusion against the best single photo",
@@ -109,7 +113,7 @@ SECTIONS = (
         "The oracle picks, with the answer in hand, the photo that ranks the true disorder best. Fusion does not know "
         "the answer, and yet beats every single photo of some patients.",
         ("oracle",),
-        ("oracle", "oracle_per_patient"),
+        {"oracle": "Accuracy of each approach", "oracle_per_patient": "Share of patients, against their best photo"},
     ),
     Section(
         "Who gains from centroids?",
@@ -117,7 +121,7 @@ SECTIONS = (
         "Test patients in five groups, by the number of gallery photos of their disorder: few at the left, many at the "
         "right. Centroids help most where there are few.",
         ("gallery_size",),
-        ("gallery_size",),
+        {"gallery_size": "Accuracy in each group"},
     ),
     Section(
         "Every combination",
@@ -125,7 +129,7 @@ SECTIONS = (
         "All twelve combinations of fusion and score. Green is better than the baseline (first row), red is worse; the "
         "last row is the full method. First the unified gallery, then each set against its own gallery.",
         ("ablation_unified", "ablation_split"),
-        ("ablation",),
+        {"ablation": "Accuracy of all combinations"},
     ),
     Section(
         "What goes with the gain from fusion?",
@@ -133,7 +137,7 @@ SECTIONS = (
         "Correlations between properties of a patient and the gain from fusing the photos, with 95 % intervals. Inside "
         "the shaded band nothing should be read into them. Preliminary, as in the paper.",
         ("confounders",),
-        ("confounders",),
+        {"confounders": "All correlations"},
     ),
     Section(
         "A share of each disorder's photos",
@@ -141,6 +145,6 @@ SECTIONS = (
         "Instead of the nearest photo alone, the mean of the nearest share alpha of a disorder's photos. Below: the "
         "difference to the nearest photo alone.",
         ("proportional",),
-        ("proportional",),
+        {"proportional": "Accuracy at each alpha"},
     ),
 )

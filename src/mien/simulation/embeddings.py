@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri
 
 from mien.core.arrays import Float32s, Float64s, Ints
 from mien.simulation.parameters import Beta, Parameters
@@ -42,7 +42,7 @@ def simulated_embeddings(
     directions = _patient_directions(patients, parameters, rng)
     typicality = _typicality(patients, parameters, rng, patient_of_image)
     common = _unit(rng, 1, size)
-    residuals = _Residuals(parameters, rng, patient_of_image, size)
+    residuals = _Residuals(patients, parameters, rng)
     rest = np.sqrt(1 - typicality**2)[:, np.newaxis]
     shared = parameters.common * common + typicality[:, np.newaxis] * directions[patient_of_image]
     embeddings = np.empty((len(patient_of_image), MODELS * layout.views, layout.dimensions or size), dtype=np.float32)
@@ -66,7 +66,7 @@ def _patient_directions(patients: Patients, parameters: Parameters, rng: np.rand
     families = _unit(rng, parameters.families, size)
     own_of_group = _unit(rng, groups, size)
     group = _mixed(families[family_of_group], own_of_group, np.full(groups, parameters.family_share))
-    share = _beta(rng.random(groups), parameters.group_share)
+    share = _beta(_even(rng, groups), parameters.group_share)
     disorder = _mixed(group[group_of_disorder], _unit(rng, disorders, size), share[group_of_disorder])
     subtypes = _unit(rng, disorders * parameters.subtypes, size)
     subtype = patients.disorder * parameters.subtypes + rng.integers(parameters.subtypes, size=len(patients.disorder))
@@ -81,7 +81,12 @@ def _typicality(
     """The length of the disorder's part in each photo."""
     role = np.array(patients.role)
     trained = role == "train"
-    uniform = rng.random(len(role))
+    several = patients.images > 1
+    uniform = np.zeros(len(role))
+    for name in ("train", "validation", "test", "rare"):
+        for multi in (False, True):
+            inside = (role == name) & (several == multi)
+            uniform[inside] = _even(rng, int(inside.sum()))
     of_patient = np.zeros(len(role))
     for inside, beta in (
         (trained, parameters.trained_typicality),
@@ -89,9 +94,9 @@ def _typicality(
         (role == "rare", parameters.rare_typicality),
     ):
         of_patient[inside] = _beta(uniform[inside], beta)
-    of_patient[(role == "test") & (patients.images > 1)] *= parameters.multi_frequent_typicality
-    of_patient[(role == "rare") & (patients.images > 1)] *= parameters.multi_rare_typicality
-    spread = rng.standard_normal(FREQUENT_DISORDERS + RARE_DISORDERS)
+    of_patient[(role == "test") & several] *= parameters.multi_frequent_typicality
+    of_patient[(role == "rare") & several] *= parameters.multi_rare_typicality
+    spread = ndtri(np.concatenate([_even(rng, count) for count in (FREQUENT_DISORDERS, RARE_DISORDERS)]))
     distinct = np.where(trained, parameters.trained_distinctiveness, parameters.distinctiveness)
     of_patient *= np.exp(distinct * spread[patients.disorder] - distinct**2 / 2)
     jitter = np.where(trained, parameters.trained_jitter, parameters.typicality_jitter)[patient_of_image]
@@ -103,20 +108,19 @@ def _typicality(
 class _Residuals:
     """What a photo shows beside the disorder, model by model: unit vectors, but for randomness."""
 
-    def __init__(self, parameters: Parameters, rng: np.random.Generator, patient_of_image: Ints, size: int) -> None:
-        self.parameters, self.rng, self.patient_of_image, self.size = parameters, rng, patient_of_image, size
-        self.patients = int(patient_of_image.max()) + 1
-        self.patient = _unit(rng, self.patients, size)
-        self.image = _unit(rng, len(patient_of_image), size)
+    def __init__(self, patients: Patients, parameters: Parameters, rng: np.random.Generator) -> None:
+        self.parameters, self.rng = parameters, rng
+        self.patient_of_image = np.repeat(np.arange(len(patients.images)), patients.images)
+        self.patient = _unit(rng, len(patients.images), parameters.latent_dimensions)
+        self.image = _unit(rng, len(self.patient_of_image), parameters.latent_dimensions)
 
     def of_model(self) -> Float64s:
-        patient = _mixed_noise(
-            self.patient, _unit(self.rng, self.patients, self.size), self.parameters.patient_shared_by_models
-        )
-        image = _mixed_noise(
-            self.image, _unit(self.rng, len(self.image), self.size), self.parameters.image_shared_by_models
-        )
+        patient = self._mixed_with_own(self.patient, self.parameters.patient_shared_by_models)
+        image = self._mixed_with_own(self.image, self.parameters.image_shared_by_models)
         return _mixed_noise(patient[self.patient_of_image], image, self.parameters.patient_share)
+
+    def _mixed_with_own(self, shared: Float64s, share: float) -> Float64s:
+        return _mixed_noise(shared, _unit(self.rng, *shared.shape), share)
 
 
 def _mixed(shared: Float64s, own: Float64s, share: Float64s) -> Float64s:
@@ -135,6 +139,12 @@ def _unit(rng: np.random.Generator, count: int, size: int) -> Float64s:
     vectors = rng.standard_normal((count, size))
     unit: Float64s = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit
+
+
+def _even(rng: np.random.Generator, count: int) -> Float64s:
+    """Numbers between 0 and 1 in random order, one in each of as many equal parts: databases resemble each other."""
+    even: Float64s = (rng.permutation(count) + rng.random(count)) / count
+    return even
 
 
 def _beta(uniform: Float64s, beta: Beta) -> Float64s:

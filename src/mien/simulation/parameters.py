@@ -23,25 +23,25 @@ class Parameters(NamedTuple):
     families: int = 40  # of groups, with a mild overlap
     family_share: float = 0.16
     subtypes: int = 5  # faces of one disorder, which differ by so much of its direction
-    subtype_share: float = 0.265
+    subtype_share: float = 0.285
     rare_subtype_share: float = 0.1
     distinctiveness: float = 0.24  # spread (logarithmic) of how much of an unseen face a disorder explains
     trained_distinctiveness: float = 0.11  # the same for faces that the encoder was trained on
 
     # patients: length of the disorder's part in a photo
     trained_typicality: Beta = Beta(0.55, 30.0)  # faces that the encoder was trained on
-    unseen_typicality: Beta = Beta(0.35, 10.2)  # the same disorders, faces that it has not seen: validation and test
-    rare_typicality: Beta = Beta(0.415, 8.5)
+    unseen_typicality: Beta = Beta(0.355, 11.0)  # the same disorders, faces that it has not seen: validation and test
+    rare_typicality: Beta = Beta(0.417, 14.5)
     multi_frequent_typicality: float = 1.08  # factor for frequent test patients with several photos
-    multi_rare_typicality: float = 0.92  # factor for rare patients with several photos
-    patient_share: float = 0.44  # of the rest, what stays the same over the photos of a patient
+    multi_rare_typicality: float = 0.845  # factor for rare patients with several photos
+    patient_share: float = 0.46  # of the rest, what stays the same over the photos of a patient
     patient_shared_by_models: float = 0.9  # of that, what all models see
 
     # photos
     typicality_jitter: float = 0.2  # from photo to photo
-    trained_jitter: float = 0.12  # from photo to photo of a face that the encoder was trained on
+    trained_jitter: float = 0.118  # from photo to photo of a face that the encoder was trained on
     image_shared_by_models: float = 0.2  # of what changes with the photo, what all models see
-    common: float = 0.14  # length of what all faces share
+    common: float = 0.15  # length of what all faces share
     view_noise: float = 0.02  # share of a representation that changes with flip and gray
 
 

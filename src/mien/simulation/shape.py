@@ -82,7 +82,7 @@ def _frequent(rng: np.random.Generator) -> tuple[Ints, Ints, tuple[str, ...]]:
         [
             _gallery_images(rng, TRAIN_PATIENTS, TRAIN_IMAGES),
             _gallery_images(rng, VALIDATION_PATIENTS, VALIDATION_IMAGES),
-            _multi_image(rng, np.repeat(numbers, tested), FREQUENT_TEST, FREQUENT_TEST_MULTI_DISORDERS),
+            _multi_image(rng, np.repeat(numbers, tested), FREQUENT_TEST, FREQUENT_TEST_MULTI_DISORDERS, tail=2),
         ]
     )
     role = ["train"] * TRAIN_PATIENTS + ["validation"] * VALIDATION_PATIENTS + ["test"] * test_patients
@@ -97,7 +97,7 @@ def _rare(rng: np.random.Generator) -> tuple[Ints, Ints]:
         room = np.flatnonzero(extra < MOST_PATIENTS_OF_RARE - 2)
         extra[rng.choice(room)] += 1
     disorder = np.repeat(np.arange(RARE_DISORDERS), 2 + extra)
-    return disorder, _multi_image(rng, disorder, RARE, RARE_MULTI_DISORDERS)
+    return disorder, _multi_image(rng, disorder, RARE, RARE_MULTI_DISORDERS, tail=1)  # folds differ by little
 
 
 def _shared_out(total: int, weight: np.ndarray, *, least: int) -> Ints:
@@ -114,16 +114,18 @@ def _gallery_images(rng: np.random.Generator, patients: int, images: int) -> Int
     """Images per patient: as among the test patients, one in six has several, and a few more than ten."""
     images_of = np.ones(patients, dtype=np.intp)
     multi = rng.choice(patients, size=patients // 6, replace=False)
-    images_of[multi] = _several(rng, len(multi), images - patients + len(multi))
+    images_of[multi] = _several(rng, len(multi), images - patients + len(multi), tail=2)
     return images_of
 
 
-def _several(rng: np.random.Generator, patients: int, images: int) -> Ints:
-    """So many images shared out among patients who have two at least, long-tailed."""
-    return _shared_out(images, rng.exponential(size=patients) ** 2, least=2)
+def _several(rng: np.random.Generator, patients: int, images: int, *, tail: float) -> Ints:
+    """So many images shared out among patients who have two at least; the larger the tail, the more some have."""
+    return _shared_out(images, rng.exponential(size=patients) ** tail, least=2)
 
 
-def _multi_image(rng: np.random.Generator, disorder_of_patient: Ints, counts: Counts, disorders: int) -> Ints:
+def _multi_image(
+    rng: np.random.Generator, disorder_of_patient: Ints, counts: Counts, disorders: int, *, tail: float
+) -> Ints:
     """Images per patient, with exactly so many patients of several images in exactly so many disorders."""
     patients = rng.permutation(len(disorder_of_patient))
     _, first = np.unique(disorder_of_patient[patients], return_index=True)
@@ -132,7 +134,7 @@ def _multi_image(rng: np.random.Generator, disorder_of_patient: Ints, counts: Co
     others = np.setdiff1d(np.flatnonzero(inside), chosen)[: counts.multi - disorders]
     multi = patients[np.concatenate([chosen, others])]
     images = np.ones(len(disorder_of_patient), dtype=np.intp)
-    images[multi] = _several(rng, counts.multi, counts.multi_images)
+    images[multi] = _several(rng, counts.multi, counts.multi_images, tail=tail)
     return images
 
 
@@ -140,6 +142,7 @@ def _folds(rng: np.random.Generator, disorder: Ints, images: Ints, *, never_test
     """The folds in which each rare patient is tested: one patient per disorder and fold.
 
     Starts from turns taken at random, then exchanges test patients until the folds' counts are the published ones.
+    Everybody who is tested at first stays tested at least once.
     """
     members = [
         [patient for patient in np.flatnonzero(disorder == number).tolist() if patient not in never_tested]
@@ -147,17 +150,16 @@ def _folds(rng: np.random.Generator, disorder: Ints, images: Ints, *, never_test
     ]
     tested = np.array([rng.permuted(np.resize(rng.permuted(who), FOLDS)) for who in members])  # (disorders, folds)
     weight = np.where(images[:, np.newaxis] > 1, np.stack([np.ones_like(images), images], axis=1), 0)
-    choices = [number for number, who in enumerate(members) if len(who) > 1 and weight[who].any()]
+    owner = np.repeat(np.arange(RARE_DISORDERS), [len(who) for who in members])  # of each candidate
+    candidates = np.concatenate(members)
     times = np.bincount(tested.ravel(), minlength=len(disorder))
     for fold, wanted in enumerate(zip(FOLD_MULTI_PATIENTS, FOLD_MULTI_IMAGES, strict=True)):
-        off = weight[tested[:, fold]].sum(axis=0) - wanted
-        while off.any():
-            number = rng.choice(choices)
-            old, new = tested[number, fold], rng.choice(members[number])
-            other = off + weight[new] - weight[old]
-            worse = np.abs(other).sum() - np.abs(off).sum()
-            if times[old] > 1 and rng.random() < np.exp(-worse):  # now and then a step back, or it would get stuck
-                tested[number, fold], off = new, other
-                times[old] -= 1
-                times[new] += 1
+        while (off := weight[tested[:, fold]].sum(axis=0) - wanted).any():
+            instead_of = tested[owner, fold]
+            after = np.abs(off + weight[candidates] - weight[instead_of]).sum(axis=1)
+            odds = np.exp(-after.astype(float)) * (times[instead_of] > 1)  # a step back now and then, or it gets stuck
+            chosen = rng.choice(len(candidates), p=odds / odds.sum())
+            times[instead_of[chosen]] -= 1
+            times[candidates[chosen]] += 1
+            tested[owner[chosen], fold] = candidates[chosen]
     return [tuple(np.flatnonzero((tested == patient).any(axis=0)).tolist()) for patient in range(len(disorder))]

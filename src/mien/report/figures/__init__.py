@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from mien.evaluation.lab import Tables
+from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.results import Result
 from mien.report.figures import (
     ablation_split,
     ablation_unified,
@@ -42,3 +43,11 @@ FIGURES: dict[str, tuple[str, Callable[[Tables], Figure]]] = {
     "confounders": ("confounders", confounders.draw),
     "proportional": ("proportional", proportional.draw),
 }
+
+
+def figures_of(tables: Tables) -> dict[str, Callable[[Tables], Figure]]:
+    """The figures for which the tables hold what they show."""
+    figures = {name: draw for name, (needed, draw) in FIGURES.items() if tables[needed]}
+    if all(row.gallery == "unified" for row in rows_of(tables, "ablation", Result)):
+        figures.pop("ablation_split", None)  # where there is but one gallery, it is the unified one
+    return figures

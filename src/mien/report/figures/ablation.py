@@ -12,18 +12,10 @@ from matplotlib.figure import Figure
 
 from mien.core.method import BASELINE, FULL
 from mien.evaluation.comparison import GalleryName
-from mien.evaluation.lab import Tables
+from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.results import Result
-from mien.report.figures.style import IMAGE_COLOUR, INK, SET_NAMES, in_order, panels, rows_of
+from mien.report.figures.style import FUSION_NAMES, IMAGE_COLOUR, INK, SCORE_NAMES, SET_NAMES, TOPS, in_order, panels
 
-FUSION_NAMES = {"none": "Each photo alone", "distance": "Distance fusion", "embedding": "Embedding fusion"}
-SCORE_NAMES = {
-    "nearest": "nearest photo",
-    "image-centroid": "centroid of photos",
-    "patient-centroid": "centroid of patients",
-    "hybrid": "hybrid",
-}
-TOPS = (1, 5, 10)
 AS_GOOD = 0.7  # percentage points below the best
 COLOURS = LinearSegmentedColormap.from_list("difference", ["#dd6b5f", "#fbfbfa", "#55b07c"])  # ink is readable on all
 

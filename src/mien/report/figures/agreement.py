@@ -8,19 +8,27 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from mien.evaluation.agreement import Cell, mean_absolute_error, worst
-from mien.evaluation.lab import Tables
-from mien.report.figures.ablation import FUSION_NAMES, SCORE_NAMES
-from mien.report.figures.style import INK, PALE, SET_COLOURS, SET_NAMES, in_order, panels, rows_of
+from mien.evaluation.lab import Tables, rows_of
+from mien.report.figures.style import (
+    BAND,
+    FUSION_NAMES,
+    INK,
+    PALE,
+    SCORE_NAMES,
+    SET_COLOURS,
+    SET_NAMES,
+    in_order,
+    panels,
+)
 
 MARKERS = {1: "o", 5: "s", 10: "^"}
 CLOSE = 3  # percentage points
-BAND = "#e8ebee"
 
 
 def draw(tables: Tables) -> Figure:
     """Points on the line agree; hollow points are of patients with several photos."""
     cells = rows_of(tables, "agreement", Cell)
-    figure, [axis] = panels(1, 1, width=7.5, height=7.0)
+    figure, [axis] = panels(1, 1, width=6.4, height=6.0)
     end = min(100, 10 * (1 + max(max(cell.published, cell.measured) for cell in cells) // 10))
     axis.fill_between([0, end], [-CLOSE, end - CLOSE], [CLOSE, end + CLOSE], color=BAND, linewidth=0)
     axis.plot([0, end], [0, end], color=PALE, linewidth=1)
@@ -42,14 +50,13 @@ def draw(tables: Tables) -> Figure:
     axis.set(title=title, xlabel="Published accuracy (%)", ylabel="Measured accuracy (%)")
     axis.set(xlim=(0, end), ylim=(0, end), aspect="equal")
     sets = in_order(cell.set for cell in cells)
+    looks = {SET_NAMES[name]: ("o", SET_COLOURS[name], _fill(name)) for name in sets}
+    looks |= {f"Top-{top}": (marker, INK, INK) for top, marker in MARKERS.items()}
     handles: list[Artist] = [
-        Line2D([], [], color=SET_COLOURS[name], marker="o", linestyle="", markerfacecolor=_fill(name), markersize=7)
-        for name in sets
+        Line2D([], [], linestyle="", marker=marker, color=colour, markerfacecolor=fill, markersize=7, label=name)
+        for name, (marker, colour, fill) in looks.items()
     ]
-    handles += [Line2D([], [], color=INK, marker=marker, linestyle="", markersize=7) for marker in MARKERS.values()]
-    handles.append(Patch(color=BAND))
-    labels = [*(SET_NAMES[name] for name in sets), *(f"Top-{top}" for top in MARKERS), f"Within {CLOSE} points"]
-    axis.legend(handles, labels, loc="upper left")
+    axis.legend(handles=[*handles, Patch(color=BAND, label=f"Within {CLOSE} points")], loc="upper left")
     return figure
 
 

@@ -8,8 +8,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from mien.evaluation.experiments.confounders import Correlation
-from mien.evaluation.lab import Tables
-from mien.report.figures.style import INK, PALE, SET_COLOURS, SET_NAMES, in_order, panels, rows_of
+from mien.evaluation.lab import Tables, rows_of
+from mien.report.figures.style import BAND, INK, PALE, SET_COLOURS, SET_NAMES, in_order, panels
 
 NAMES = {
     "images": "Number of photos",
@@ -22,7 +22,6 @@ NAMES = {
 }
 NEGLIGIBLE = 0.1
 SIGNIFICANT = 0.05
-BAND = "#eceef1"
 COLUMNS = {"p-value": 1.08, "Patients": 1.19}
 
 
@@ -53,17 +52,13 @@ def draw(tables: Tables) -> Figure:
         "Left of 0: more of it goes with a smaller gain. Right of 0: with a larger gain."
     )
     axis.grid(visible=False, axis="y")
-    handles: list[Artist] = [Line2D([], [], color=SET_COLOURS[name], linewidth=1.6) for name in sets]
+    handles: list[Artist] = [
+        Line2D([], [], color=SET_COLOURS[name], linewidth=1.6, label=SET_NAMES[name]) for name in sets
+    ]
     handles += [
-        Line2D([], [], color=INK, marker="o", linestyle="", markersize=7, markerfacecolor=fill)
-        for fill in (INK, "white")
+        Line2D([], [], color=INK, marker="o", linestyle="", markersize=7, markerfacecolor=fill, label=label)
+        for fill, label in ((INK, f"p < {SIGNIFICANT}"), ("white", "p higher"))
     ]
-    handles.append(Patch(color=BAND))
-    labels = [
-        *(SET_NAMES[name] for name in sets),
-        f"p < {SIGNIFICANT}",
-        "p higher",
-        f"below {NEGLIGIBLE}: not interpreted",
-    ]
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(handles))
+    handles.append(Patch(color=BAND, label=f"below {NEGLIGIBLE}: not interpreted"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return figure

@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.distances import Density, Group
-from mien.evaluation.lab import Tables
+from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import DISTANCES
-from mien.report.figures.style import INK, PALE, panels, rows_of
+from mien.report.figures.style import GRID, INK, PALE, legend_below, panels
 
 COLOURS = {"intra-freq": "#1f6fb2", "intra-rare": "#7d3c98", "inter": "#e67e22"}
 NAMES = {
@@ -34,8 +34,7 @@ def draw(tables: Tables) -> Figure:
     axis.set(title="Pairs of photos in the gallery", xlabel="Cosine distance (0: alike)", ylabel="Density")
     farthest = max(point.distance for point in densities if point.density > 0.001 * highest)
     axis.set(ylim=(0, 1.05 * highest), xlim=(0, farthest))
-    # the padding leaves a free line for the note on the source
-    figure.legend(loc="outside lower left", ncols=4, fontsize=8.5, borderpad=2)
+    legend_below(figure, loc="outside lower left")
     _table(beside, groups)
     return figure
 
@@ -57,7 +56,7 @@ def _table(axis: Axes, groups: list[Group]) -> None:
     for end, group in zip(ends, groups, strict=True):
         axis.text(end, 0, NAMES[group.group], ha="right", fontweight="bold", fontsize=8, color=COLOURS[group.group])
     for row, (name, values) in enumerate(lines.items(), start=1):
-        axis.axhline(row - 0.7, color="#e6e8eb", linewidth=0.6)
+        axis.axhline(row - 0.7, color=GRID, linewidth=0.6)
         axis.text(0, row, name, fontsize=8.5, color=INK if values else PALE)
         for end, value in zip(ends, values, strict=False):
             axis.text(end, row, value, ha="right", fontsize=8.5)

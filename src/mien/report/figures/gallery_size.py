@@ -5,16 +5,16 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.gallery_size import SizeLine
-from mien.evaluation.lab import Tables
+from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import (
     BASELINE_COLOUR,
     HYBRID_COLOUR,
     IMAGE_COLOUR,
     PATIENT_COLOUR,
     SET_NAMES,
+    TOPS,
     in_order,
     panels,
-    rows_of,
 )
 
 METHODS = {
@@ -23,7 +23,6 @@ METHODS = {
     "patient-weighted centroid": ("Centroid of patients", PATIENT_COLOUR, "D"),
     "hybrid": ("Hybrid of nearest photo and centroid", HYBRID_COLOUR, "^"),
 }
-TOPS = (1, 5, 10)
 
 
 def draw(tables: Tables) -> Figure:

@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.growth import MOST_REPRESENTED, Growth
-from mien.evaluation.lab import Tables
-from mien.report.figures.headline import apart
-from mien.report.figures.style import panels, rows_of
+from mien.evaluation.lab import Tables, rows_of
+from mien.report.figures.style import apart, panels
 
 IMAGES, PATIENTS, MULTI, MOST, DISORDERS = "#1f6fb2", "#2e8b57", "#c0392b", "#b8860b", "#22272e"
 Curves = dict[str, tuple[str, str]]  # field: name, colour
@@ -35,11 +34,6 @@ PER_DISORDER: tuple[Curves, Curves] = (
 def draw(tables: Tables) -> Figure:
     """Solid lines are counts (left axis), dashed lines are means (right axis); the last values are written out."""
     growth = rows_of(tables, "growth", Growth)
-    if not growth:
-        figure, [axis] = panels(1, 1, height=1.5)
-        axis.text(0.5, 0.5, "No list of versions was given.", ha="center", transform=axis.transAxes)
-        axis.axis("off")
-        return figure
     figure, axes = panels(1, 2, height=4.9)
     _panel(axes[0], growth, *PEOPLE)
     _panel(axes[1], growth, *PER_DISORDER)

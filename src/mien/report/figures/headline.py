@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.headline import LONGEST, CurvePoint
-from mien.evaluation.lab import Tables
-from mien.report.figures.style import INK, SET_COLOURS, SET_NAMES, in_order, panels, rows_of
+from mien.evaluation.lab import Tables, rows_of
+from mien.report.figures.style import INK, SET_COLOURS, SET_NAMES, apart, in_order, legend_below, panels
 
 LINES = {  # style, width, name
     "baseline": ("--", 1.4, "Baseline: nearest single photo"),
@@ -33,22 +31,8 @@ def draw(tables: Tables) -> Figure:
     axes[0].set_ylabel("True disorder among the first N (%)\nmean over disorders")
     for line, width, name in LINES.values():
         axes[0].plot([], [], line, color=INK, linewidth=width, label=name)
-    # the padding leaves a free line for the note on the source
-    figure.legend(loc="outside lower center", ncols=4, fontsize=8.5, borderpad=2, columnspacing=1.5)
+    legend_below(figure)
     return figure
-
-
-def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """The same heights, moved up where two labels would touch.
-
-    >>> apart([10.0, 30.0, 11.0], gap=4)
-    [10.0, 30.0, 14.0]
-    """
-    placed: dict[int, float] = {}
-    last = float("-inf")
-    for place in sorted(range(len(heights)), key=heights.__getitem__):
-        last = placed[place] = max(heights[place], last + gap)
-    return [placed[place] for place in range(len(heights))]
 
 
 def _panel(axis: Axes, points: list[CurvePoint]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.lambda_selection import LambdaLine
-from mien.evaluation.lab import Tables
-from mien.report.figures.style import PALE, panels, rows_of
+from mien.evaluation.lab import Tables, rows_of
+from mien.report.figures.style import PALE, panels
 
 CURVES = {  # name, colour, width
     "top1": ("Top-1", "#0b3c68", 1.3),
@@ -24,10 +24,6 @@ def draw(tables: Tables) -> Figure:
     """The gain of each accuracy over lambda 0, and of their weighted mean, which decides."""
     lines = rows_of(tables, "lambda_selection", LambdaLine)
     figure, [axis] = panels(1, 1, width=8.5, height=4.4)
-    if not lines:
-        axis.text(0.5, 0.5, "No photos were kept for validation.", ha="center", transform=axis.transAxes)
-        axis.axis("off")
-        return figure
     weights = [line.centroid_weight for line in lines]
     for field, (name, colour, width) in CURVES.items():
         gains = [getattr(line, field) - getattr(lines[0], field) for line in lines]

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.lambda_sensitivity import BestLambda, SensitivityLine
-from mien.evaluation.lab import Tables
+from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import LAMBDA
 from mien.report.figures.lambda_selection import CURVES, GAIN, WEIGHT
-from mien.report.figures.style import INK, PALE, SET_NAMES, panels, rows_of
+from mien.report.figures.style import INK, PALE, SET_NAMES, legend_below, panels_of
 
 
 def draw(tables: Tables) -> Figure:
     """One panel per set, all on the same scale."""
     lines, best = rows_of(tables, "lambda_sensitivity", SensitivityLine), rows_of(tables, "best_lambda", BestLambda)
-    columns = min(2, len(best))
-    rows = ceil(len(best) / columns)
-    figure, every = panels(rows, columns, height=1.0 + 3.0 * rows)
-    figure.set_layout_engine("constrained", h_pad=0.1)
-    axes = every[: len(best)]
-    for unused in every[len(best) :]:
-        unused.remove()
+    figure, axes = panels_of(len(best), row_height=3.0)
     for axis, top in zip(axes, best, strict=True):
         _panel(axis, [line for line in lines if line.set == top.set], top)
     lowest, highest = min(axis.get_ylim()[0] for axis in axes), max(axis.get_ylim()[1] for axis in axes)
     for axis in axes:
         axis.set(xlim=(0, 1.01), ylim=(lowest - 0.1 * (highest - lowest), highest), xlabel=WEIGHT)
-    for axis in axes[::columns]:
+    for axis in axes[::2]:
         axis.set_ylabel(GAIN)
-    # the padding leaves a free line for the note on the source
-    figure.legend(handles=axes[0].get_lines()[:-1], loc="outside lower center", ncols=4, fontsize=8.5, borderpad=2)
+    legend_below(figure, handles=axes[0].get_lines()[:-1])
     return figure
 
 

@@ -8,24 +8,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mien.evaluation.experiments.number_of_images import ImagesUsed
-from mien.evaluation.lab import Tables
+from mien.evaluation.experiments.oracle import APPROACHES
+from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import (
     BASELINE_COLOUR,
+    FUSION_NAMES,
     IMAGE_COLOUR,
     INK,
     PATIENT_COLOUR,
     SET_NAMES,
     in_order,
     panels,
-    rows_of,
 )
 
 COLOURS = {"single image": BASELINE_COLOUR, "distance fusion": IMAGE_COLOUR, "embedding fusion": PATIENT_COLOUR}
-NAMES = {
-    "single image": "Each photo alone",
-    "distance fusion": "Distance fusion",
-    "embedding fusion": "Embedding fusion",
-}
 LINES: dict[int, Literal["-", "--"]] = {1: "-", 5: "--"}
 
 
@@ -52,8 +48,10 @@ def draw(tables: Tables) -> Figure:
         axis.set(xlim=(0.8, max(cohorts) + 0.2), ylim=(0, min(100, 1.12 * highest)))
         if least == cohorts[0]:
             axis.set_ylabel("Accuracy, mean over disorders (%)")
-    handles = [Line2D([], [], color=colour, marker="o", markersize=3.5) for colour in COLOURS.values()]
-    handles += [Line2D([], [], color=INK, linestyle=line) for line in LINES.values()]
-    labels = [*(NAMES[approach] for approach in COLOURS), *(f"Top-{top}" for top in LINES)]
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(handles))
+    handles = [
+        Line2D([], [], color=colour, marker="o", markersize=3.5, label=FUSION_NAMES[APPROACHES[approach].fusion])
+        for approach, colour in COLOURS.items()
+    ]
+    handles += [Line2D([], [], color=INK, linestyle=line, label=f"Top-{top}") for top, line in LINES.items()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return figure

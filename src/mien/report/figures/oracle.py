@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.oracle import AgainstBestImage
-from mien.evaluation.lab import Tables
+from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import (
     IMPROVED_COLOUR,
     INK,
@@ -14,7 +14,6 @@ from mien.report.figures.style import (
     WORSENED_COLOUR,
     in_order,
     panels,
-    rows_of,
 )
 
 NAMES = {

@@ -8,12 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mien.evaluation.experiments.proportional import AlphaLine
-from mien.evaluation.lab import Tables
-from mien.report.figures.style import INK, SET_COLOURS, SET_NAMES, in_order, panels, rows_of
+from mien.evaluation.lab import Tables, rows_of
+from mien.report.figures.style import GALLERY_NAMES, INK, SET_COLOURS, SET_NAMES, TOPS, in_order, panels
 
 LINES: dict[str, Literal["-", "--"]] = {"unified": "-", "split": "--"}
-GALLERY_NAMES = {"unified": "unified gallery", "split": "own gallery only"}
-TOPS = (1, 5, 10)
 TICKS = {0.01: "1", 0.02: "2", 0.05: "5", 0.1: "10", 0.2: "20", 0.5: "50", 1.0: "100"}
 
 
@@ -21,7 +19,7 @@ def draw(tables: Tables) -> Figure:
     """Accuracies above, differences to the nearest photo below; a column for each length of the list."""
     rows = rows_of(tables, "proportional", AlphaLine)
     figure, axes = panels(2, len(TOPS), height=6.2)
-    curves = [(test_set, gallery) for test_set in in_order(row.set for row in rows) for gallery in LINES]
+    curves = in_order((row.set, row.gallery) for row in rows)
     for top, above, below in zip(TOPS, axes, axes[len(TOPS) :], strict=False):
         for test_set, gallery in curves:
             curve = [row for row in rows if (row.set, row.gallery) == (test_set, gallery)]
@@ -44,8 +42,10 @@ def draw(tables: Tables) -> Figure:
             axis.minorticks_off()
     axes[0].set_ylabel("Accuracy, mean over disorders (%)")
     axes[len(TOPS)].set_ylabel("Difference to the nearest photo\n(percentage points)")
-    handles = [Line2D([], [], color=SET_COLOURS[test_set], linestyle=LINES[gallery]) for test_set, gallery in curves]
-    labels = [f"{SET_NAMES[test_set]}, {GALLERY_NAMES[gallery]}" for test_set, gallery in curves]
-    handles.append(Line2D([], [], color=INK, linestyle=":", linewidth=1))
-    figure.legend(handles, [*labels, "Nearest photo (baseline)"], loc="outside upper center", ncols=3)
+    handles = [
+        Line2D([], [], color=SET_COLOURS[name], linestyle=LINES[own], label=f"{SET_NAMES[name]}, {GALLERY_NAMES[own]}")
+        for name, own in curves
+    ]
+    handles.append(Line2D([], [], color=INK, linestyle=":", linewidth=1, label="Nearest photo (baseline)"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=3)
     return figure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,7 +10,7 @@ from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path
 
 from mien.evaluation.experiments.rank_changes import CENSORED_AT, Change, Flow
-from mien.evaluation.lab import Tables
+from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import (
     IMPROVED_COLOUR,
     INK,
@@ -19,8 +18,8 @@ from mien.report.figures.style import (
     UNCHANGED_COLOUR,
     WORSENED_COLOUR,
     in_order,
-    panels,
-    rows_of,
+    legend_below,
+    panels_of,
 )
 
 COLOURS = {"worsened": WORSENED_COLOUR, "unchanged": UNCHANGED_COLOUR, "improved": IMPROVED_COLOUR}  # from below
@@ -38,13 +37,8 @@ def draw(tables: Tables) -> Figure:
     """One panel per set; every band follows the same patients from one stage to the next."""
     changes, flows = rows_of(tables, "rank_changes", Change), rows_of(tables, "rank_flows", Flow)
     sets = in_order(change.set for change in changes)
-    columns = min(2, len(sets))
-    rows = ceil(len(sets) / columns)
-    figure, axes = panels(rows, columns, height=1.0 + 3.3 * rows)
-    figure.set_layout_engine("constrained", h_pad=0.1)
-    for axis in axes[len(sets) :]:
-        axis.remove()
-    for axis, name in zip(axes, sets, strict=False):
+    figure, axes = panels_of(len(sets), row_height=3.3)
+    for axis, name in zip(axes, sets, strict=True):
         stages = [change for change in changes if change.set == name]
         bottoms = [_bars(axis, place, change) for place, change in enumerate(stages)]
         for place in range(len(stages) - 1):
@@ -59,8 +53,7 @@ def draw(tables: Tables) -> Figure:
     words = {"improved": "better than at the baseline", "unchanged": "the same", "worsened": "worse"}
     handles = [Patch(color=COLOURS[state], label=word) for state, word in words.items()]
     title = f"Rank of the true disorder, % of patients (ranks beyond {CENSORED_AT} count as {CENSORED_AT})"
-    # the padding leaves a free line for the note on the source
-    figure.legend(handles=handles, title=title, loc="outside lower center", ncols=3, borderpad=2)
+    legend_below(figure, handles=handles, title=title)
     return figure
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.lab import Tables
 
-__all__ = ["rows_of"]  # figures find it here
+Value = TypeVar("Value")
+Below = Literal["outside lower center", "outside lower left"]
 
 SET_NAMES = {
     "freq": "Frequent disorders",
@@ -20,10 +23,19 @@ SET_NAMES = {
     "multi-freq": "Frequent, several photos",
     "multi-rare": "Rare, several photos",
 }
+FUSION_NAMES = {"none": "Each photo alone", "distance": "Distance fusion", "embedding": "Embedding fusion"}
+SCORE_NAMES = {
+    "nearest": "nearest photo",
+    "image-centroid": "centroid of photos",
+    "patient-centroid": "centroid of patients",
+    "hybrid": "hybrid",
+}
+GALLERY_NAMES = {"unified": "unified gallery", "split": "own gallery only"}
+TOPS = (1, 5, 10)
 SET_COLOURS = {"freq": "#1f6fb2", "rare": "#c0392b", "multi-freq": "#1f6fb2", "multi-rare": "#c0392b"}
 BASELINE_COLOUR, IMAGE_COLOUR, PATIENT_COLOUR, HYBRID_COLOUR = "#8a8f98", "#1f6fb2", "#c0392b", "#2e8b57"
 IMPROVED_COLOUR, UNCHANGED_COLOUR, WORSENED_COLOUR = "#2e8b57", "#c9cdd3", "#c0392b"
-INK, PALE = "#22272e", "#6b7280"
+INK, PALE, BAND, GRID = "#22272e", "#6b7280", "#e8ebee", "#e6e8eb"
 
 SETTINGS: Any = {
     "font.family": "DejaVu Sans",
@@ -36,24 +48,53 @@ SETTINGS: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#e6e8eb",
+    "grid.color": GRID,
     "grid.linewidth": 0.6,
     "xtick.color": PALE,
     "ytick.color": PALE,
     "text.color": INK,
     "legend.frameon": False,
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "svg.hashsalt": "mien",  # the same figure is the same file
 }
 
 
 def panels(rows: int, columns: int, *, width: float = 10.0, height: float) -> tuple[Figure, list[Axes]]:
     """An empty figure with its axes in reading order."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.1))
     axes = figure.subplots(rows, columns, squeeze=False)
     return figure, [axis for row in axes for axis in row]
 
 
-def in_order(values: Iterable[str]) -> list[str]:
+def panels_of(count: int, *, row_height: float) -> tuple[Figure, list[Axes]]:
+    """So many panels, two side by side, with room for a legend below."""
+    columns = min(2, count)
+    rows = ceil(count / columns)
+    figure, axes = panels(rows, columns, height=1.0 + row_height * rows)
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
+
+
+def legend_below(figure: Figure, *, loc: Below = "outside lower center", **given: Any) -> None:
+    """A legend below all panels; its padding leaves a free line for the note on the source."""
+    figure.legend(loc=loc, ncols=4, fontsize=8.5, borderpad=2, columnspacing=1.5, **given)
+
+
+def apart(heights: Sequence[float], gap: float) -> list[float]:
+    """The same heights, moved up where two labels would touch.
+
+    >>> apart([10.0, 30.0, 11.0], gap=4)
+    [10.0, 30.0, 14.0]
+    """
+    placed: dict[int, float] = {}
+    last = float("-inf")
+    for place in sorted(range(len(heights)), key=heights.__getitem__):
+        last = placed[place] = max(heights[place], last + gap)
+    return [placed[place] for place in range(len(heights))]
+
+
+def in_order(values: Iterable[Value]) -> list[Value]:
     """Each value once, in the order of first appearance."""
     return list(dict.fromkeys(values))
 

@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mien.evaluation.experiments.tsne import Point
-from mien.evaluation.lab import Tables
-from mien.report.figures.style import INK, PALE, in_order, panels, rows_of
+from mien.evaluation.lab import Tables, rows_of
+from mien.report.figures.style import INK, PALE, in_order, panels
 
 COLOURS = {
     "most frequent": [

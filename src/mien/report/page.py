@@ -1,0 +1,93 @@
+"""The page of the report: one file that needs no other, and no network."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mien.core.method import BASELINE, FULL
+from mien.evaluation.agreement import mean_absolute_error, worst
+from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.published import published_accuracy
+from mien.evaluation.results import Result
+from mien.report.figures import figures_of
+from mien.report.figures.style import SET_NAMES
+from mien.report.rankings import NOTICE
+from mien.report.sections import SECTIONS, Section
+from mien.report.tables import WORDS, Column, columns_of, has_published, in_words
+
+if TYPE_CHECKING:
+    from mien.report.reproduction import Reproduction
+
+ROWS_SHOWN = 8  # a longer table is folded up below its figure
+
+
+class _Card(NamedTuple):
+    """One test set in large letters: top-1 of the baseline and of the full method."""
+
+    name: str
+    baseline: Result
+    full: Result
+    published: tuple[float, float] | None
+
+
+class _Table(NamedTuple):
+    name: str
+    title: str
+    columns: list[Column]
+    published: bool
+    folded: bool
+
+
+class _Part(NamedTuple):
+    section: Section
+    figures: list[str]  # data addresses
+    tables: list[_Table]
+
+
+def page(done: Reproduction, figures: Path) -> str:
+    """The HTML, with the figures of that folder inside."""
+    import jinja2  # noqa: PLC0415 only here
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("mien.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["in_words"] = in_words
+    differences = Column("Difference (points)", numeric=True, cells=[f"{cell.error:+.2f}" for cell in done.cells])
+    return environment.get_template("reproduction.html").render(
+        done=done,
+        notice=NOTICE,
+        words=WORDS,
+        cards=list(_cards(rows_of(done.tables, "headline", Result))),
+        error=mean_absolute_error(done.cells),
+        worst=worst(done.cells),
+        agreement=_data_address(figures / "agreement.svg"),
+        cells=[*columns_of(done.cells), differences],
+        parts=list(_parts(figures, done.tables)),
+    )
+
+
+def _cards(headline: Sequence[Result]) -> Iterator[_Card]:
+    for test_set in dict.fromkeys(result.set for result in headline):
+        of_method = {result.method: result for result in headline if result.set == test_set}
+        before, after = (published_accuracy(test_set, method) for method in (BASELINE, FULL))
+        published = (before.top1, after.top1) if before and after else None
+        yield _Card(SET_NAMES[test_set], of_method[BASELINE], of_method[FULL], published)
+
+
+def _parts(figures: Path, tables: Tables) -> Iterator[_Part]:
+    drawn = figures_of(tables)
+    for section in SECTIONS:
+        addresses = [_data_address(figures / f"{name}.svg") for name in section.figures if name in drawn]
+        shown = [
+            _Table(name, title, list(columns_of(rows)), has_published(rows), bool(addresses) and len(rows) > ROWS_SHOWN)
+            for name, title in section.tables.items()
+            if (rows := tables[name])
+        ]
+        yield _Part(section, addresses, shown)
+
+
+def _data_address(path: Path) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"

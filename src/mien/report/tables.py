@@ -1,0 +1,175 @@
+"""Tables as people read them: words for names, few digits, the published figure in brackets behind ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mien.core.method import BASELINE
+from mien.evaluation.experiments.distances import Group
+from mien.evaluation.experiments.oracle import APPROACHES, ORACLE, OracleLine
+from mien.evaluation.experiments.rank_changes import Change
+from mien.evaluation.experiments.splits import SplitLine
+from mien.evaluation.published import ACCURACY, DISTANCES, RANK_CHANGE, SPLITS, published_accuracy
+from mien.evaluation.published import ORACLE as PUBLISHED_ORACLE
+from mien.evaluation.results import Result
+from mien.report.figures import confounders, distances, gallery_size, rank_changes
+from mien.report.figures.style import FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES, SET_NAMES
+
+BEST_PHOTO = "Best photo of each patient (oracle)"
+GROUP_NAMES = {group: name.replace("\n", " ") for group, name in distances.NAMES.items()}
+PARTS = {
+    "total": "Everyone",
+    "training": "Training",
+    "validation": "Validation",
+    "gallery freq": "Gallery: frequent disorders",
+    "gallery rare": "Gallery: rare disorders",
+    "gallery unified": "Gallery: all disorders",
+    "rare in all": "Rare disorders, over all folds",
+    "rare multi in all": "Rare, several photos, over all folds",
+    **{f"test {test_set}": f"Test: {name[0].lower()}{name[1:]}" for test_set, name in SET_NAMES.items()},
+}
+WORDS: dict[str, Mapping[str, str]] = {  # column: what stands for its values
+    "set": SET_NAMES,
+    "part": PARTS,
+    "gallery": {gallery: name.capitalize() for gallery, name in GALLERY_NAMES.items()},
+    "fusion": FUSION_NAMES,
+    "score": {score: name.capitalize() for score, name in SCORE_NAMES.items()} | {ORACLE: BEST_PHOTO},
+    "approach": {approach: FUSION_NAMES[method.fusion] for approach, method in APPROACHES.items()}
+    | {ORACLE: BEST_PHOTO},
+    "method": {method: name for method, (name, *_) in gallery_size.METHODS.items()},
+    "stage": {stage: name.replace("\n", " ") for stage, name in rank_changes.STAGE_NAMES.items()},
+    "variable": {variable: name.replace("\n", " ") for variable, name in confounders.NAMES.items()},
+    "group": GROUP_NAMES,
+}
+HEADINGS = {
+    "set": "Test set",
+    "centroid_weight": "λ",
+    **{f"top{top}": f"Top-{top} (%)" for top in (1, 5, 10, 30)},
+    **{f"delta_top{top}": f"Top-{top} against\nbaseline (points)" for top in (1, 5, 10)},
+    "top": "Top-N",
+    "p_value": "p",
+    "rho": "Correlation\n(95 % interval)",
+    "least_images": "Images,\nat least",
+    "most_images": "Images,\nat most",
+    "used": "Images\nused",
+    "objective": "Weighted mean (%)",
+    "cost_of_chosen": "Cost of the\nchosen λ (points)",
+    "improved": "Improved (%)",
+    "unchanged": "Unchanged (%)",
+    "worsened": "Worsened (%)",
+    "improved_uncensored": "Improved,\nall ranks (%)",
+    "worsened_uncensored": "Worsened,\nall ranks (%)",
+    "better": "Better (%)",
+    "same": "Same (%)",
+    "worse": "Worse (%)",
+    "group": "Pairs of photos",
+    "pairs": "Drawn",
+    "distinct_pairs": "Distinct",
+    "same_patient_percent": "Of one\npatient (%)",
+    "sd": "Standard\ndeviation",
+    "auc": "AUC",
+    "cohens_d": "Cohen's d",
+    "overlap_percent": "Overlap (%)",
+    "images_of_most_represented": "Images of a patient,\nhundred with most",
+    "multi_image_patients": "Patients with\nseveral images",
+    "published": "Published (%)",
+    "measured": "Measured (%)",
+}
+SPREADS = {"images": "images_sd", "patients": "patients_sd", "disorders": "disorders_sd"}
+WITH_INTERVAL = {"rho": 2, "delta_top5": 1}  # digits of its ends
+BESIDE_OTHERS = {*SPREADS.values(), "ci_low", "ci_high", "bin"}
+OF_RESULTS = ("set", "gallery", "fusion", "score", "top1", "top5", "top10", "delta_top5", "p_value")  # for want of room
+SAID_ABOVE = {"gallery", "fusion", "score"}  # where all rows share one, the section says which
+THREE_DIGITS = {"mean", "sd", "median", "auc", "p_value"}
+SHORT = {"images", "patients", "disorders", "median_rank", "centroid_weight", "alpha"}  # without zeros at the end
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    heading: str
+    numeric: bool
+    cells: list[str]
+
+
+def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
+    """The columns that say something: none that is empty in every row."""
+    for field in OF_RESULTS if isinstance(rows[0], Result) else rows[0]._fields:
+        values = [getattr(row, field) for row in rows]
+        cells = [_cell(row, field, value) for row, value in zip(rows, values, strict=True)]
+        said_above = field in SAID_ABOVE and len(set(values)) == 1
+        if any(cells) and field not in BESIDE_OTHERS and not said_above:
+            heading = HEADINGS.get(field, field.replace("_", " ").capitalize())
+            yield Column(heading, any(_is_number(value) for value in values), cells)
+
+
+def has_published(rows: Sequence[NamedTuple]) -> bool:
+    """Whether the paper prints any of these figures."""
+    return any(_published(row, field) is not None for row in rows for field in row._fields)
+
+
+def in_words(text: str) -> str:
+    """A finding without the short names of sets and groups.
+
+    >>> in_words("multi-rare: more patients improve than worsen")
+    'Rare, several photos: more patients improve than worsen'
+    >>> in_words("freq +3.27, rare -0.14")
+    'Frequent disorders +3.27, Rare disorders -0.14'
+    """
+    names = SET_NAMES | GROUP_NAMES
+    short = "|".join(sorted(names, key=len, reverse=True))
+    worded = re.sub(rf"(?<![\w-])({short})(?=: | [+-]\d)", lambda found: names[found[0]], text)
+    return worded[:1].upper() + worded[1:]
+
+
+def _cell(row: NamedTuple, field: str, value: Any) -> str:
+    if isinstance(row, Result) and row.method == BASELINE and field.startswith("delta_"):
+        return ""
+    text = _text(field, value)
+    of_row = row._asdict()
+    if field in SPREADS and of_row.get(SPREADS[field]):
+        text += f" ± {of_row[SPREADS[field]]:.1f}"
+    if field in WITH_INTERVAL and of_row.get("ci_low") is not None:
+        low, high = (f"{of_row[end]:+.{WITH_INTERVAL[field]}f}" for end in ("ci_low", "ci_high"))
+        text += f" ({low} to {high})"
+    published = _published(row, field)
+    return text if published is None else f"{text} ({_text(field, published)})"
+
+
+def _text(field: str, value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not isinstance(value, float):
+        return WORDS.get(field, {}).get(str(value), str(value))
+    if field in SHORT:
+        return f"{value:,.2f}".rstrip("0").rstrip(".")
+    if field == "p_value" and value < 0.001:
+        return "<0.001"
+    signed = "+" if field.startswith("delta_") or field == "rho" else ""
+    return f"{value:{signed}.{3 if field in THREE_DIGITS else 2}f}"
+
+
+def _published(row: NamedTuple, field: str) -> Any:
+    """What the paper prints in this place, if anything."""
+    line: NamedTuple | None = None
+    match row:
+        case Result(gallery="unified"):
+            line = published_accuracy(row.set, row.method)
+        case SplitLine():
+            line = SPLITS.get(row.part)
+        case Group():
+            line = DISTANCES.get(row.group)
+        case Change(stage="full"):
+            line = RANK_CHANGE[row.set]
+        case OracleLine():
+            method = APPROACHES.get(row.approach)
+            line = ACCURACY[row.set].get((method.fusion, method.score)) if method else PUBLISHED_ORACLE[row.set]
+    return getattr(line, field, None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mien import Encodings, Label
+from mien.core.study import Fold, Split, Study
+from mien.simulation.embeddings import Layout
+from mien.simulation.study import simulated_gmdb, version
+from mien.storage.formats.cohort_parquet import write_cohort_parquet
+from mien.storage.formats.gmdb_folder import write_gmdb
+
+PAIRS = [("freq", "split"), ("rare", "split"), ("freq", "unified"), ("rare", "unified")]
+
+
+@pytest.fixture(scope="module")
+def simulated_folder(tmp_path_factory):
+    """A simulated GMDB in its latent dimensions (60 MB instead of 400), with three of its folds."""
+    folder = tmp_path_factory.mktemp("simulated") / "gmdb"
+    study = simulated_gmdb(5, layout=Layout(dimensions=None))
+    write_gmdb(folder, replace(study, folds=study.folds[:3]), version(5))
+    return folder
+
+
+def official_accuracies(folder):
+    """The official evaluation, as published: cosine distance per representation, their mean, a sort, first occurrences.
+
+    Reads the tables and encodings by itself. Returns {(test, gallery): [top-1, 5, 10, 30]} in per cent, the mean over
+    disorders of the mean over their images; rare and unified galleries averaged over the splits.
+    """
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    frame = pq.read_table(folder / "encodings.parquet")
+    ids = [int(image_id) for image_id in frame["image_id"].to_pylist()]
+    column = frame["embedding"].combine_chunks()
+    encodings = column.flatten().flatten().to_numpy().reshape(len(ids), column.type.list_size, -1)
+    row_of = {image_id: row for row, image_id in enumerate(ids)}
+
+    def table(name):
+        return pd.read_csv(next((folder / "gmdb_metadata").glob(f"gmdb_{name}_images_*.csv")))
+
+    freq_gallery, freq_test, rare_gallery, rare_test = (
+        table(f"{kind}_{side}") for kind in ("frequent", "rare") for side in ("gallery", "test")
+    )
+
+    def distances(test, gallery):
+        total = np.zeros((len(test), len(gallery)))
+        for r in range(encodings.shape[1]):
+            a, b = (encodings[[row_of[i] for i in ids], r].astype(np.float64) for ids in (test, gallery))
+            a /= np.linalg.norm(a, axis=1, keepdims=True)
+            b /= np.linalg.norm(b, axis=1, keepdims=True)
+            total += 1 - a @ b.T
+        return total / encodings.shape[1]
+
+    def guessed(test, gallery):
+        """{N: accuracy} of one test table against one gallery table."""
+        all_distances = distances(test["image_id"], gallery["image_id"])
+        gallery_labels = gallery["label"].to_numpy()
+        hits = {n: {} for n in (1, 5, 10, 30)}
+        for row, label in zip(all_distances, test["label"], strict=True):
+            order = list(dict.fromkeys(gallery_labels[np.argsort(row)].tolist()))
+            place = order.index(label) + 1
+            for n, of_disorder in hits.items():
+                of_disorder.setdefault(label, []).append(place <= n)
+        return [100 * np.mean([np.mean(h) for h in of_disorder.values()]) for of_disorder in hits.values()]
+
+    found = {("freq", "split"): guessed(freq_test, freq_gallery)}
+    several = {pair: [] for pair in PAIRS[1:]}
+    for split in sorted(set(rare_test["split"])):
+        gallery, test = rare_gallery[rare_gallery["split"] == split], rare_test[rare_test["split"] == split]
+        unified = pd.concat([freq_gallery, gallery])
+        several["rare", "split"].append(guessed(test, gallery))
+        several["freq", "unified"].append(guessed(freq_test, unified))
+        several["rare", "unified"].append(guessed(test, unified))
+    return {**found, **{pair: np.mean(values, axis=0) for pair, values in several.items()}}
+
+
+def test_the_older_measure_equals_the_official_procedure(mien, simulated_folder):
+    code, out, _ = mien(
+        *("evaluate", "--gmdb", simulated_folder, "--encodings", simulated_folder / "encodings.parquet"),
+        *("--method", "baseline", "--per-image", "--json"),
+    )
+    assert code == 0
+    results = {(result["set"], result["gallery"]): result for result in json.loads(out)["results"]}
+    for pair, expected in official_accuracies(simulated_folder).items():
+        found = [results[pair][f"top{n}"] for n in (1, 5, 10, 30)]
+        assert found == pytest.approx(list(expected), abs=0.01), pair
+
+
+def test_gmdb_folder_gives_the_contract_s_document(mien, simulated_folder):
+    encodings = simulated_folder / "encodings.parquet"
+    code, out, err = mien("evaluate", "--gmdb", simulated_folder, "--encodings", encodings, "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert document["protocol"]["simulated"]
+    assert document["protocol"]["folds"] == 3
+    assert len(document["results"]) == 4 * 2 * 2
+    first = document["results"][0]
+    assert {"set", "gallery", "fusion", "score", "lambda", "alpha", "top1", "top5", "top10", "top30"} <= first.keys()
+    assert {"p_value", "delta_top5", "ci_low", "ci_high", "images", "patients", "disorders", "folds"} <= first.keys()
+    assert (first["set"], first["gallery"], first["fusion"], first["score"]) == ("freq", "unified", "none", "nearest")
+    assert (first["images"], first["patients"], first["disorders"]) == (1255, 943, 349)
+    full = document["results"][1]
+    assert full["lambda"] == 0.75
+    assert full["ci_low"] <= full["delta_top5"] <= full["ci_high"]
+    assert full["p_value"] < 0.05
+
+
+def test_a_cohort_is_evaluated_with_intervals(mien, ten_syndromes):
+    code, out, _ = mien("evaluate", "--cohort", ten_syndromes, "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert {result["set"] for result in document["results"]} == {"freq", "multi-freq"}
+    assert {result["gallery"] for result in document["results"]} == {"unified"}  # there are no rare disorders in it
+    baseline, full = (result for result in document["results"] if result["set"] == "freq")
+    assert full["top1"] > baseline["top1"]
+    assert full["ci_low_top1"] > 0
+    assert baseline["p_value"] is None
+
+
+def test_every_method_of_the_paper(mien, ten_syndromes):
+    code, out, _ = mien("evaluate", "--cohort", ten_syndromes, "--all-methods", "--gallery-patients", 2, "--json")
+    assert code == 0
+    results = json.loads(out)["results"]
+    assert len({(result["fusion"], result["score"]) for result in results}) == 12
+
+
+def test_one_method_comes_with_the_baseline(mien, ten_syndromes):
+    code, out, _ = mien("evaluate", "--cohort", ten_syndromes, "--score", "proportional", "--alpha", 0.1, "--json")
+    assert code == 0
+    scores = [(result["score"], result["alpha"]) for result in json.loads(out)["results"]]
+    assert scores[:2] == [("nearest", None), ("proportional", 0.1)]
+
+
+def test_a_person_gets_tables(mien, ten_syndromes):
+    code, out, _ = mien("evaluate", "--cohort", ten_syndromes)
+    assert code == 0
+    for part in ("ten_syndromes.parquet", "baseline", "full", "against baseline", "10 disorders"):
+        assert part in out
+    assert "published" not in out  # another encoder, other patients
+    assert "Simulated" not in out
+
+
+def test_the_same_seed_gives_the_same_document(mien, ten_syndromes):
+    first, again = (mien("evaluate", "--cohort", ten_syndromes, "--seed", 4, "--json")[1] for _ in range(2))
+    assert first == again
+    assert first != mien("evaluate", "--cohort", ten_syndromes, "--seed", 5, "--json")[1]
+
+
+def test_a_patient_on_both_sides_is_refused(mien, tmp_path):
+    labels = [Label("1", "p", "A"), Label("2", "q", "A")]
+    rare = Split((Label("3", "r", "B"),), (Label("4", "s", "B"),))
+    fold = Fold(Split((labels[0],), (labels[1],)), rare)
+    study = Study("by hand", Encodings.of(["1", "2", "3", "4"], np.ones((4, 4, 3))), (fold,))
+    write_gmdb(tmp_path / "gmdb", study, "v1")
+    table = tmp_path / "gmdb" / "gmdb_metadata" / "gmdb_frequent_test_images_v1.csv"
+    table.write_text(table.read_text().replace("2,q,A", "2,p,A"))
+    code, out, err = mien(
+        "evaluate", "--gmdb", tmp_path / "gmdb", "--encodings", tmp_path / "gmdb" / "encodings.parquet"
+    )
+    assert (code, out) == (1, "")
+    assert "in the gallery and in the test set: 'p'" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "--gmdb"),
+        (["--gmdb", "x"], "--encodings"),
+        (["--cohort", "x", "--gmdb", "y"], "either"),
+        (["--gmdb", "x", "--encodings", "y", "--folds", "3"], "--folds"),
+        (["--cohort", "x", "--all-methods", "--method", "full"], "--all-methods"),
+    ],
+)
+def test_contradictions_are_wrong_usage(mien, options, problem):
+    code, _, err = mien("evaluate", *options)
+    assert code == 2
+    assert problem in err
+
+
+def test_a_cohort_where_nobody_can_be_tested_is_refused(mien, tmp_path):
+    from mien import Cohort
+
+    cohort = Cohort.of(np.eye(2), image_ids=["1", "2"], patient_ids=["p", "q"], disorder_ids=["A", "B"])
+    path = tmp_path / "cohort.parquet"
+    write_cohort_parquet(path, cohort.roster, cohort.encodings.encoder, lambda images: cohort.embeddings[images])
+    code, _, err = mien("evaluate", "--cohort", path)
+    assert code == 1
+    assert "nobody to test" in err
+
+
+def test_the_page_on_ten_syndromes_shows_what_the_command_gives(mien, ten_syndromes):
+    page = (Path(__file__).parents[2] / "docs" / "ten_syndromes.md").read_text()
+    for patients in (2, 4, 10, "all"):
+        thinned = [] if patients == "all" else ["--gallery-patients", patients]
+        _, out, _ = mien("evaluate", "--cohort", ten_syndromes, "--all-methods", *thinned, "--json")
+        results = [result for result in json.loads(out)["results"] if result["set"] == "freq"]
+        by = {(result["fusion"], result["score"]): result for result in results}
+        base, full = by["none", "nearest"], by["embedding", "hybrid"]
+        differences = [
+            f"{full[f'delta_{top}']:+.1f} ({full[f'ci_low{key}']:+.1f} to {full[f'ci_high{key}']:+.1f})"
+            for top, key in (("top1", "_top1"), ("top5", ""))
+        ]
+        cells = [f"{base['top1']:.1f}", f"{full['top1']:.1f}", differences[0]]
+        cells += [f"{base['top5']:.1f}", f"{full['top5']:.1f}", differences[1]]
+        assert f"| {patients} | {' | '.join(cells)} |" in page
+        scores = ("nearest", "image-centroid", "patient-centroid", "hybrid")
+        alone = [f"{by['none', score]['top1']:.1f}" for score in scores]
+        assert f"| {patients} | {' | '.join(alone)} |" in page

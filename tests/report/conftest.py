@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import dataclasses
+from datetime import date
+
+import pytest
+
+from mien.core.study import Fold, Split
+from mien.evaluation.agreement import accuracy_cells
+from mien.evaluation.cases import rounds_of
+from mien.evaluation.comparison import Comparison
+from mien.evaluation.experiments import EXPERIMENTS, tsne
+from mien.evaluation.experiments.proportional import ALPHAS
+from mien.evaluation.lab import Lab, Release
+from mien.report.reproduction import reproduce
+from mien.simulation.embeddings import Layout
+from mien.simulation.study import simulated_gmdb
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _small_map():
+    """The map of the gallery takes longer than all other experiments together."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tsne, "IMAGES_OF_DISORDER", 5)
+        yield
+
+
+@pytest.fixture(scope="session")
+def study():
+    """Every eighth disorder of a simulated GMDB of latent size, two folds of it."""
+    whole = simulated_gmdb(1, layout=Layout(views=1, dimensions=None))
+    frequent = Split(*map(some, whole.folds[0].frequent))
+    return dataclasses.replace(
+        whole,
+        folds=tuple(Fold(frequent, Split(*map(some, fold.rare))) for fold in whole.folds[:2]),
+        train=some(whole.train),
+        validation=some(whole.validation),
+    )
+
+
+def some(labels):
+    return tuple(label for label in labels if int(label.disorder_id) % 8 == 1)
+
+
+@pytest.fixture(scope="session")
+def frequent_study(study):
+    """The same without rare disorders."""
+    return dataclasses.replace(study, folds=(Fold(study.folds[0].frequent, Split((), ())),))
+
+
+@pytest.fixture(scope="session")
+def releases(study):
+    """Two versions of its database."""
+    return [
+        Release("v1.0", date(2021, 3, 1), study.train),
+        Release("v1.1", date(2024, 9, 1), (*study.train, *study.validation)),
+    ]
+
+
+@pytest.fixture(scope="session")
+def finished(study, releases, tmp_path_factory):
+    """A run of everything, and the folder of its report."""
+    out = tmp_path_factory.mktemp("report")
+    return reproduce(study, out, seed=1, releases=releases), out
+
+
+@pytest.fixture(scope="session")
+def report(finished):
+    """The folder of a report."""
+    return finished[1]
+
+
+@pytest.fixture(scope="session")
+def tables(finished):
+    """All that the experiments find."""
+    return finished[0].tables
+
+
+@pytest.fixture(scope="session")
+def frequent_tables(frequent_study, releases):
+    """All that they find without rare disorders."""
+    comparison = Comparison(frequent_study.encodings, rounds_of(frequent_study), alphas=ALPHAS)
+    lab = Lab(frequent_study, comparison, 1, releases)
+    found = {name: rows for run in EXPERIMENTS.values() for name, rows in run(lab).items()}
+    return found | {"agreement": accuracy_cells(comparison)}

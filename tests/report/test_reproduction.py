@@ -1,0 +1,228 @@
+"""The report: its files agree with each other, are the same every time, and make a page that stands alone."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import dataclasses
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from mien.core.errors import MienError
+from mien.core.roster import Disorder
+from mien.core.study import Fold, Split
+from mien.evaluation.published import ACCURACY, DISTANCES, SPLITS
+from mien.report import reproduction
+from mien.report.figures import FIGURES
+from mien.report.figures.style import SET_NAMES
+from mien.report.reproduction import check_out, reproduce
+from mien.report.sections import SECTIONS
+
+BANNER = "Nobody in this report exists"
+MISSING = "the data does not hold what this needs"
+
+
+@pytest.fixture
+def without_drawing(monkeypatch):
+    """Figures take most of the time, and have tests of their own."""
+
+    def write_empty(_draw, _tables, path, _note):
+        for suffix in (".svg", ".png"):
+            path.with_suffix(suffix).write_text("<svg/>")
+
+    monkeypatch.setattr(reproduction, "draw_and_save", write_empty)
+
+
+def results_of(report):
+    return json.loads((report / "results.json").read_text())
+
+
+def files_of(report):
+    return {str(path.relative_to(report)): path.read_bytes() for path in report.rglob("*") if path.is_file()}
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its text, its sections, and all that it points to."""
+
+    def __init__(self, report):
+        super().__init__()
+        self.source = (report / "index.html").read_text()
+        self.tags, self.ids, self.links, self.images, self.words = [], set(), [], [], []
+        self.feed(self.source)
+        self.text = re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.ids |= {given["id"]} if "id" in given else set()
+        self.links += [given["href"]] if "href" in given else []
+        self.images += [given["src"]] if "src" in given else []
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def section(self, title):
+        """The text from one heading to the next."""
+        [place] = [number for number, section in enumerate(SECTIONS) if section.title == title]
+        after = SECTIONS[place + 1].title if place + 1 < len(SECTIONS) else "mien supports"
+        start = self.text.rindex(title)
+        return self.text[start : self.text.index(after, start)]
+
+
+def test_every_table_is_written_twice_with_the_same_values(report):
+    tables = results_of(report)["tables"]
+    assert {path.stem for path in (report / "tables").iterdir()} == {name for name, rows in tables.items() if rows}
+    for name, rows in tables.items():
+        with (report / "tables" / f"{name}.csv").open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        assert len(lines) == len(rows)
+        for line, row in zip(lines, rows, strict=True):
+            assert line == {column: "" if value is None else str(value) for column, value in row.items()}
+
+
+def test_every_figure_is_written_twice(report):
+    names = {path.name for path in (report / "figures").iterdir()}
+    assert names == {f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")}
+
+
+def test_the_same_study_makes_the_same_files(report, study, releases, tmp_path):
+    reproduce(study, tmp_path, seed=1, releases=releases)
+    first, second = files_of(report), files_of(tmp_path)
+    assert first.keys() == second.keys()
+    assert [name for name in first if first[name] != second[name]] == []
+
+
+def test_results_say_where_they_come_from(report, study):
+    results = results_of(report)
+    assert results["protocol"]["source"] == study.source
+    assert results["protocol"]["folds"] == 2
+    assert results["protocol"]["bootstrap"]["seed"] == 1
+    assert results["agreement"]["accuracies"] == len(results["tables"]["agreement"]) == 52
+    assert results["agreement"]["runs"] == 1
+
+
+def test_the_page_needs_no_other_file_and_no_network(report):
+    page = Page(report)
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", page.source.replace("data:image/svg+xml", ""))
+    assert not {"script", "link", "iframe", "object", "base"} & set(page.tags)
+    for address in page.links:
+        assert address[1:] in page.ids if address.startswith("#") else (report / address).is_file(), address
+
+
+def test_the_page_holds_every_figure(report):
+    images = Page(report).images
+    head = "data:image/svg+xml;base64,"
+    assert all(image.startswith(head) for image in images)
+    held = [base64.b64decode(image.removeprefix(head)) for image in images]
+    assert sorted(held) == sorted((report / "figures" / f"{name}.svg").read_bytes() for name in FIGURES)
+
+
+def test_the_page_shows_the_published_figures(report):
+    text = Page(report).text
+    for of_method in ACCURACY.values():
+        for published in of_method.values():
+            for value in published[:3]:
+                assert value is None or f"({value:.2f})" in text
+    assert f"({SPLITS['gallery unified'].images:,})" in text
+    assert f"({DISTANCES['intra-freq'].auc})" in text
+
+
+def test_the_page_speaks_in_words(report):
+    page = Page(report)
+    findings = results_of(report)["findings"]
+    assert f"{sum(finding['holds'] for finding in findings)} of {len(findings)} findings" in page.text
+    assert "Rare, several photos: the full method beats the baseline" in page.text
+    visible = re.sub(r"\S+\.csv", "", page.text.replace("GMDB v1.1.4", ""))
+    assert not re.search(r"\b(multi-(freq|rare)|intra-(freq|rare)|None|True|False|nan)\b", visible)
+    assert MISSING not in page.text
+
+
+def test_simulated_data_is_called_so(report):
+    page = Page(report)
+    assert BANNER in page.text
+    assert page.text.count("Simulated data: GMDB v1.1.4-simulated-1") == 2
+
+
+@pytest.mark.usefixtures("without_drawing")
+class TestWhatAStudyLacks:
+    def test_without_validation(self, study, tmp_path):
+        reproduce(dataclasses.replace(study, train=(), validation=()), tmp_path, seed=1)
+        page = Page(tmp_path)
+        assert MISSING in page.section("Lambda, chosen on the validation images")
+        assert MISSING in page.section("Growth of the database")
+        assert page.text.count(MISSING) == 2
+        assert "Validation chooses" not in page.text
+
+    def test_without_facts(self, study, releases, tmp_path):
+        done = reproduce(dataclasses.replace(study, facts_of_image={}), tmp_path, seed=1, releases=releases)
+        assert MISSING not in Page(tmp_path).text
+        assert "mean age" not in {row.variable for row in done.tables["confounders"]}
+
+    def test_without_rare_disorders_and_over_an_earlier_report(self, report, frequent_study, tmp_path):
+        """Nothing of the earlier report stays, but what is not of it does."""
+        out = shutil.copytree(report, tmp_path / "report")
+        (out / "notes.txt").write_text("mine")
+        reproduce(dataclasses.replace(frequent_study, simulated=False, source="our clinic"), out, seed=1)
+        page, tables = Page(out), results_of(out)["tables"]
+        assert BANNER not in page.text
+        assert "Simulated" not in page.text
+        assert "Data: our clinic" in page.text
+        assert not any(SET_NAMES[test_set] in page.text for test_set in ("rare", "multi-rare"))
+        assert {path.stem for path in (out / "tables").iterdir()} == {name for name, rows in tables.items() if rows}
+        assert {path.stem for path in (out / "figures").iterdir()} == set(FIGURES) - {"growth", "ablation_split"}
+        assert (out / "notes.txt").read_text() == "mine"
+
+    def test_without_several_photos_of_anybody(self, frequent_study, tmp_path):
+        [fold] = frequent_study.folds
+        one_each = {label.patient_id: label for label in fold.frequent.test}
+        folds = (Fold(Split(fold.frequent.gallery, tuple(one_each.values())), Split((), ())),)
+        reproduce(dataclasses.replace(frequent_study, folds=folds), tmp_path, seed=1)
+        page = Page(tmp_path)
+        for title in ("Several photos of one patient", "Fusion against the best single photo"):
+            assert MISSING in page.section(title)
+
+
+@pytest.mark.usefixtures("without_drawing")
+def test_names_cannot_break_the_page(study, tmp_path):
+    evil = "<script>alert(1)</script>\"'&amp;"
+    disorders = {key: Disorder(key, f"{evil}{key}") for key in study.disorders}
+    reproduce(dataclasses.replace(study, source=evil, disorders=disorders), tmp_path, seed=1)
+    page = Page(tmp_path)
+    assert "script" not in page.tags
+    assert f"Every table and figure of the study on {evil}" in page.text
+    assert results_of(tmp_path)["protocol"]["source"] == evil
+    with (tmp_path / "tables" / "tsne.csv").open(newline="") as file:
+        assert all(line["disorder_name"].startswith(evil) for line in csv.DictReader(file))
+
+
+class TestWhereItMayBeWritten:
+    def test_not_over_something_else(self, study, tmp_path):
+        (tmp_path / "thesis.txt").write_text("mine")
+        with pytest.raises(MienError, match="holds something else"):
+            reproduce(study, tmp_path, seed=1)
+        assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+    def test_not_over_a_file(self, tmp_path):
+        (tmp_path / "report").write_text("mine")
+        with pytest.raises(MienError, match="this is a file"):
+            check_out(tmp_path / "report")
+
+    def test_a_new_folder_an_empty_one_or_an_earlier_report(self, report, tmp_path):
+        check_out(tmp_path)
+        check_out(tmp_path / "new")
+        check_out(report)
+
+
+def test_progress_goes_forward_to_the_end(study, tmp_path, without_drawing):
+    steps = []
+    sibling = dataclasses.replace(study, folds=study.folds[:1])
+    done = reproduce(study, tmp_path, seed=1, siblings=[lambda: sibling], progress=lambda *step: steps.append(step))
+    places = [place for _, place, _ in steps]
+    assert places == sorted(places)
+    assert steps[-1][0] == "figures"
+    assert done.runs == 2
+    assert "as the mean of 2 simulated databases" in Page(tmp_path).text
