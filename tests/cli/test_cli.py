@@ -454,7 +454,7 @@ def test_a_table_of_many_patients_says_who_was_left_out(mien, gallery, table, co
 def test_a_poor_terminal_gets_what_it_can_show(gallery, table, encoding, tmp_path):
     import os
 
-    for command in (["demo"], ["rank", "--gallery", gallery, "--encodings", table]):
+    for command in (["gallery", "info", gallery], ["rank", "--gallery", gallery, "--encodings", table]):
         ended = subprocess.run(
             [sys.executable, "-m", "mien", *map(str, command)],
             capture_output=True,

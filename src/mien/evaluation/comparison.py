@@ -33,6 +33,7 @@ Progress = Callable[[int, int], None]
 SETS: tuple[SetName, ...] = ("freq", "rare", "multi-freq", "multi-rare")
 GALLERIES: tuple[GalleryName, ...] = ("unified", "split")
 CENTROIDS: tuple[CentroidKind, ...] = ("image", "patient")
+IMAGE_SCORES = {"nearest", "proportional"}  # they look at no centroid
 PROBES_PER_BLOCK = 512
 DECIMALS = 12
 
@@ -57,13 +58,20 @@ class Table:
     proportional: dict[float, Float64s]  # by alpha
 
     @classmethod
-    def empty(cls, gallery: Sequence[Label], probes: set[int], probe_count: int, alphas: Sequence[float]) -> Table:
+    def empty(
+        cls,
+        gallery: Sequence[Label],
+        probes: set[int],
+        probe_count: int,
+        alphas: Sequence[float],
+        centroids: Sequence[CentroidKind],
+    ) -> Table:
         """A table to be filled."""
         roster = Roster.of_labels(gallery)
         row_of_probe = np.full(probe_count, -1)
         row_of_probe[sorted(probes)] = np.arange(len(probes))
         shape = len(probes), len(roster.disorders)
-        centroid: dict[CentroidKind, Float64s] = {kind: np.empty(shape) for kind in CENTROIDS}
+        centroid: dict[CentroidKind, Float64s] = {kind: np.empty(shape) for kind in centroids}
         return cls(roster, row_of_probe, np.empty(shape), centroid, {alpha: np.empty(shape) for alpha in alphas})
 
     def distances(self, probes: Ints, method: Method) -> Floats:
@@ -71,7 +79,8 @@ class Table:
         rows = self.row_of_probe[probes]
         per_image = self.proportional[method.alpha] if method.score == "proportional" else self.nearest
         each_its_own = np.arange(per_image.shape[1])  # a disorder has one distance left, as if it had one image
-        parts = Parts(per_image[rows], each_its_own, self.centroid[method.scoring.centroid][rows])
+        centroid = per_image if method.score in IMAGE_SCORES else self.centroid[method.scoring.centroid]
+        parts = Parts(per_image[rows], each_its_own, centroid[rows])
         return method.scoring.distance(parts, method.weights)
 
     def true_disorders(self, cases: Sequence[Case]) -> Ints:
@@ -89,11 +98,13 @@ class Comparison:
         rounds: Sequence[Round],
         *,
         alphas: Sequence[float] = (),
+        centroids: Sequence[CentroidKind] = CENTROIDS,
         progress: Progress = lambda _done, _all: None,
     ) -> None:
+        """`alphas` of the proportional score and kinds of `centroids` are those that will be asked for."""
         self.rounds = tuple(rounds)
         self._probe_of: dict[tuple[int, ...], int] = {}  # by the images that are fused in it
-        self._tables = self._compare(encodings, alphas, progress)
+        self._tables = self._compare(encodings, self._empty_tables(alphas, centroids), progress)
         self._known: dict[tuple[str, str, Method], list[Ranks]] = {}
 
     @property
@@ -142,8 +153,7 @@ class Comparison:
         ranks = true_ranks(distances, tables[0].true_disorders(cases)[case_of_ranking])
         return Ranks(ranks, case_of_ranking, cases, one)
 
-    def _compare(self, encodings: Encodings, alphas: Sequence[float], progress: Progress) -> dict[int, Table]:
-        tables = self._empty_tables(alphas)
+    def _compare(self, encodings: Encodings, tables: dict[int, Table], progress: Progress) -> dict[int, Table]:
         row_of_image = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         rows_of_table = {
             key: np.array([row_of_image[image_id] for image_id in table.roster.image_ids], dtype=np.intp)
@@ -153,7 +163,7 @@ class Comparison:
         ends = np.cumsum([len(rows) for rows in rows_of_table.values()])
         places = dict(zip(tables, np.split(place_in_pool, ends[:-1]), strict=True))
         pool_rows = unit_rows(encodings.embeddings[pool])
-        centroids = {key: _centroid_rows(table.roster, encodings, rows_of_table[key]) for key, table in tables.items()}
+        centroids = {key: _centroid_rows(table, encodings, rows_of_table[key]) for key, table in tables.items()}
         probes = list(self._probe_of)
         for start in range(0, len(probes), PROBES_PER_BLOCK):
             progress(start, len(probes))
@@ -171,7 +181,7 @@ class Comparison:
         progress(len(probes), len(probes))
         return tables
 
-    def _empty_tables(self, alphas: Sequence[float]) -> dict[int, Table]:
+    def _empty_tables(self, alphas: Sequence[float], centroids: Sequence[CentroidKind]) -> dict[int, Table]:
         """One table per gallery, by the identity of its labels: folds that share a gallery share its table."""
         galleries: dict[int, tuple[Label, ...]] = {}
         probes_of: dict[int, set[int]] = {}
@@ -183,7 +193,9 @@ class Comparison:
                 galleries[id(gallery)] = gallery
                 probes_of.setdefault(id(gallery), set()).update(probes)
         count = len(self._probe_of)
-        return {key: Table.empty(gallery, probes_of[key], count, alphas) for key, gallery in galleries.items()}
+        return {
+            key: Table.empty(gallery, probes_of[key], count, alphas, centroids) for key, gallery in galleries.items()
+        }
 
 
 def _fill(table: Table, rows: Ints, image_distances: Floats) -> None:
@@ -195,14 +207,17 @@ def _fill(table: Table, rows: Ints, image_distances: Floats) -> None:
             table.proportional[alpha][rows] = distances.round(DECIMALS)
 
 
-def _centroid_rows(roster: Roster, encodings: Encodings, rows: Ints) -> dict[CentroidKind, Float64s]:
-    centroids: dict[CentroidKind, list[Float64s]] = {kind: [] for kind in CENTROIDS}
-    for disorder in range(len(roster.disorders)):
-        images = roster.images_with(disorder)
-        raw = encodings.embeddings[rows[images]]
-        for kind, of_kind in centroids.items():
+def _centroid_rows(table: Table, encodings: Encodings, rows: Ints) -> dict[CentroidKind, Float64s]:
+    roster = table.roster
+    centroids: dict[CentroidKind, Float64s] = {}
+    for kind in table.centroid:
+        of_kind = []
+        for disorder in range(len(roster.disorders)):
+            images = roster.images_with(disorder)
+            raw = encodings.embeddings[rows[images]]
             of_kind.append(unit_rows(disorder_centroid(raw, roster.patient_of_image[images], kind)))
-    return {kind: np.concatenate(of_kind) for kind, of_kind in centroids.items()}
+        centroids[kind] = np.concatenate(of_kind)
+    return centroids
 
 
 def multi_image_only(fold: Ranks) -> Ranks:

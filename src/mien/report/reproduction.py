@@ -123,6 +123,8 @@ def _write(out: Path, done: Reproduction) -> None:
     """All files; those of an earlier report that this one has nothing for go."""
     for folder in ("tables", "figures"):
         (out / folder).mkdir(parents=True, exist_ok=True)
+    # first, because it marks the folder as a report: a run that is cut short can be repeated
+    (out / RESULTS).write_text(json.dumps(reproduction_document(done), indent=1) + "\n")
     for name, rows in done.tables.items():
         path = out / "tables" / f"{name}.csv"
         path.unlink(missing_ok=True)
@@ -135,5 +137,4 @@ def _write(out: Path, done: Reproduction) -> None:
             path.with_suffix(suffix).unlink(missing_ok=True)
         if name in figures:
             draw_and_save(figures[name], done.tables, path, done.note)
-    (out / RESULTS).write_text(json.dumps(reproduction_document(done), indent=1) + "\n")
     (out / PAGE).write_text(page(done, out / "figures"))
