@@ -76,6 +76,20 @@ def test_p_value_is_the_exact_one_but_for_drawing(values, weights, disorder_of_c
     assert interval_of(found).p_value == pytest.approx(min(1, 2 * min(below, above)), abs=0.02)
 
 
+def test_disorders_can_count_differently():
+    values, cases = np.array([[1.0, 0.0]]), np.array([0, 1])
+    means = bootstrap_means(
+        values,
+        np.ones(2, dtype=int),
+        cases,
+        weight_of_disorder=np.array([0.75, 0.25]),
+        rng=np.random.default_rng(1),
+        resamples=40_000,
+    )[0]
+    shares = {value: np.mean(means == value) for value in (0.0, 0.75, 1.0)}
+    assert shares == pytest.approx({0.0: 0.25, 0.75: 0.5, 1.0: 0.25}, abs=0.02)  # both zero, one of each, both one
+
+
 def test_all_measures_see_the_same_draws():
     values = np.array([[1.0, 0.0, 0.5], [1.0, 0.0, 0.5], [2.0, 0.0, 1.0]])
     same, again, twice = bootstrap_means(

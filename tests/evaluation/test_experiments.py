@@ -200,6 +200,11 @@ class TestGallerySize:
             (3, 3, 1.0, 100),
         ]
 
+    def test_a_disorder_that_the_gallery_lacks_has_no_images(self):
+        lab = lab_of([at(0), at(5), at(80)], ["0 a A"], ["1 p A", "2 q Z"])
+        lines = [line for line in gallery_size.run(lab)["gallery_size"] if line.method == "baseline"]
+        assert [(line.least_images, line.most_images, line.top1) for line in lines] == [(0, 0, 0), (1, 1, 100)]
+
     def test_quintiles_hold_about_a_fifth_each(self, small_lab):
         lines = [line for line in gallery_size.run(small_lab)["gallery_size"] if line.method == "baseline"]
         frequent = [line.patients for line in lines if line.set == "freq"]
@@ -232,6 +237,12 @@ class TestConfounders:
         assert values["gallery images of disorder"] == 1
         assert values["embedding length"] == pytest.approx(1)
 
+    def test_an_unknown_sex_is_not_female(self):
+        facts = {"3": ImageFacts(None, "unknown"), "4": ImageFacts(None, "unknown")}
+        lab = lab_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
+        [case] = rounds_of(lab.study)[0].frequent_cases
+        assert confounders._variables(lab.study, case, [])["sex (male)"] is None
+
     def test_what_is_unknown_is_left_out(self, small_lab):
         study = small_lab.study
         bare = Study(study.source, study.encodings, study.folds, simulated=True)
@@ -263,6 +274,11 @@ class TestDistances:
         for a, b in distances._intra_pairs(small_lab.study.folds[0].rare.gallery, rng):
             assert a.disorder_id == b.disorder_id
             assert a.image_id != b.image_id
+
+
+def test_a_median_rank_of_nobody_is_none():
+    lab = lab_of([at(0), at(5)], ["0 a A"], ["1 p Z"])
+    assert {line.median_rank for line in rank_changes.run(lab)["rank_changes"]} == {None}
 
 
 def test_growth_counts_each_version():

@@ -10,7 +10,7 @@ from mien.core.errors import InvalidStudyError
 from mien.core.method import TWELVE_METHODS
 from mien.core.outcomes import MISSED
 from mien.core.study import Fold, Split, Study
-from mien.evaluation.accuracy import accuracy
+from mien.evaluation.accuracy import accuracy, pooled_outcomes
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import GALLERIES, Comparison
 from mien.evaluation.folds import cohort_study
@@ -111,6 +111,37 @@ def test_a_disorder_that_the_gallery_lacks_is_a_miss_and_named():
     assert accuracy(comparison.ranks("freq", "unified", BASELINE), top=30) == 50
 
 
+@pytest.mark.parametrize("method", TWELVE_METHODS, ids=lambda method: f"{method.fusion}-{method.score}")
+def test_where_a_gallery_is_empty_its_patients_are_misses_not_gone(method):
+    encodings = Encodings.of([str(number) for number in range(5)], np.ones((5, 2)))
+    frequent = Split(tuple(Label(*text.split()) for text in ("0 a A", "1 b B")), (Label("2", "p", "A"),))
+    rare = Split((), (Label("3", "q", "R"), Label("4", "q", "R")))
+    comparison = compared(Study("by hand", encodings, (Fold(frequent, rare),)))
+    [fold] = comparison.ranks("rare", "unified", method)
+    assert set(fold.ranks.tolist()) == {MISSED}
+    assert not_in_gallery(comparison)["unified"] == ["q"]
+    assert [result.top30 for result in evaluate(comparison, [method], sets=["rare"])] == [0]
+
+
+def test_a_validation_patient_in_a_rare_gallery_is_refused():
+    encodings = Encodings.of(["0", "1", "2", "3"], np.ones((4, 2)))
+    fold = Fold(Split((Label("0", "a", "A"),), (Label("1", "t", "A"),)), Split((Label("2", "v", "R"),), ()))
+    with pytest.raises(InvalidStudyError, match=r"validation against fold 0: .*'v'"):
+        Study("by hand", encodings, (fold,), (Label("0", "a", "A"),), (Label("3", "v", "A"),))
+
+
+def test_the_interval_is_of_the_difference_that_is_printed():
+    # disorder A is tested in both folds, B in one: the mean over folds counts A one and a half times as B's half
+    embeddings = [[1, 0], [0, 1], [1, 0.1], [0.9, 0.1], [1, 0.2]]
+    folds = [(["0 a A", "1 b B"], ["2 p A", "3 q B"]), (["0 a A", "1 b B"], ["4 r A"])]
+    comparison = compared(study_of(embeddings, *folds))
+    ranks = comparison.ranks("freq", "unified", BASELINE)
+    pooled = pooled_outcomes(ranks, top=1)
+    assert pooled.weight_of_disorder.tolist() == [0.75, 0.25]
+    means = [pooled.outcomes[pooled.disorder_of_case == disorder].mean() for disorder in range(2)]
+    assert 100 * np.dot(means, pooled.weight_of_disorder) == pytest.approx(accuracy(ranks, top=1))
+
+
 def test_a_patient_on_both_sides_is_refused_by_name():
     with pytest.raises(InvalidStudyError, match=r"fold 0: 1 patients are in the gallery and in the test set: 'p'"):
         study_of([[1, 0], [0, 1]], (["0 p A"], ["1 p A"]))
@@ -178,6 +209,13 @@ class TestFoldsOfACohort:
         for fold in study.folds:
             assert len(fold.rare.test) == 1
             assert "r" in {label.patient_id for label in fold.rare.gallery}
+
+    def test_who_has_two_disorders_is_not_tested_for_one_that_nobody_else_has(self):
+        labels = [(f"{i}", f"p{i}", "A") for i in range(8)] + [("0", "p0", "X")]
+        cohort = Cohort.join(Encodings.of([str(i) for i in range(8)], np.eye(8)), [Label(*label) for label in labels])
+        study = cohort_study(cohort, "by hand", seed=1)
+        assert {label.disorder_id for fold in study.folds for split in fold for label in split.test} == {"A"}
+        assert not_in_gallery(compared(study)) == {"unified": [], "split": []}
 
     def test_galleries_can_be_thinned(self):
         cohort = random_cohort(np.random.default_rng(4), most_patients=9)

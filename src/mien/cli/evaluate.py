@@ -28,7 +28,7 @@ def evaluate(
     cohort: Annotated[
         Path | None, typer.Option("--cohort", readable=False, help="Instead: any cohort table; patients become folds.")
     ] = None,
-    folds: Annotated[int | None, typer.Option("--folds", help="Of a cohort.  [default: 10]", min=2)] = None,
+    folds: Annotated[int | None, typer.Option("--folds", help="Of a cohort.  [default: 10]", min=2, max=1000)] = None,
     gallery_patients: Annotated[
         int | None, typer.Option("--gallery-patients", help="Of a cohort: thin galleries to so many a disorder.", min=1)
     ] = None,
@@ -87,7 +87,9 @@ def evaluate(
 def load_gmdb(gmdb: Path | None, encodings: Path | None, encoder: str | None) -> Study:
     """The study of a GMDB folder."""
     if gmdb is None or encodings is None:
-        raise typer.BadParameter("give --gmdb DIR and --encodings FILE; `mien simulate OUT` makes both")
+        raise typer.BadParameter(
+            "give --gmdb DIR and --encodings FILE (mien simulate OUT makes both), or --cohort FILE"
+        )
     with show.progress("reading encodings") as report:
         study, others = read_gmdb(gmdb, encodings, encoder_name=encoder, progress=report)
     show.print_left_out(LeftOut(others, ()))

@@ -25,6 +25,7 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
         print_simulated()
     console().print(
         f"[bold]study[/]    {text(study.source)}: {protocol['images']:,} images, {protocol['folds']} folds,"
+        f"{f' galleries thinned to {study.gallery_patients} patients per disorder,' if study.gallery_patients else ''}"
         f" {text(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n",
         soft_wrap=True,
     )
@@ -51,7 +52,7 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
         for name in ("top-1", *["published"] * beside, "top-5", "top-10", "top-30"):
             table.add_column(name, justify="right", no_wrap=True, min_width=6)
         for name in ("top-1 against baseline", "top-5 against baseline"):
-            table.add_column(name, justify="right", min_width=22)
+            table.add_column(name, justify="right", no_wrap=True, min_width=22)
         table.add_column("p", justify="right", no_wrap=True, min_width=6)
         for result in chosen:
             tops = [f"{value:.2f}" for value in (result.top1, result.top5, result.top10, result.top30)]

@@ -51,13 +51,15 @@ class Study:
     disorders: Mapping[str, Disorder] = field(default_factory=dict)
     facts_of_image: Mapping[str, ImageFacts] = field(default_factory=dict)
     simulated: bool = False
+    gallery_patients: int | None = None  # to which the galleries were thinned, per disorder
 
     def __post_init__(self) -> None:
         if not any(split.test for fold in self.folds for split in fold):
-            raise InvalidStudyError(f"{self.source}: nobody to test; give test patients")
+            raise InvalidStudyError(f"{self.source}: nobody to test: a disorder needs two patients, one in the gallery")
         for number, fold in enumerate(self.folds):
             _check_fold(f"{self.source}, fold {number}", fold)
-        _check_fold(f"{self.source}, validation", Fold(Split(self.train, self.validation), Split((), ())))
+            validation = Fold(Split(self.train, self.validation), Split(fold.rare.gallery, ()))
+            _check_fold(f"{self.source}, validation against fold {number}", validation)
         missing = sorted({label.image_id for label in self._labels()} - self.row_of_image.keys())
         if missing:
             raise InvalidStudyError(

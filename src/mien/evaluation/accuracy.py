@@ -49,6 +49,7 @@ class PooledOutcomes(NamedTuple):
     outcomes: Float64s  # mean over the folds in which the case is tested
     folds_of_case: Ints
     disorder_of_case: Ints
+    weight_of_disorder: Float64s  # in the mean over folds of the mean over each fold's disorders
 
 
 def pooled_outcomes(folds: Sequence[Ranks], *, top: int) -> PooledOutcomes:
@@ -57,11 +58,17 @@ def pooled_outcomes(folds: Sequence[Ranks], *, top: int) -> PooledOutcomes:
     outcomes = np.concatenate([patient_outcomes(fold.ranks, fold.case_of_ranking, top=top) for fold in folds])
     number_of_case = numbered(cases)
     folds_of_case = np.bincount(number_of_case)
-    distinct = list(dict.fromkeys(cases))
+    disorder_ids = [disorder_id for _, disorder_id in dict.fromkeys(cases)]
+    weight_of = dict.fromkeys(disorder_ids, 0.0)
+    for fold in folds:
+        tested = {case.disorder_id for case in fold.cases}
+        for disorder_id in tested:
+            weight_of[disorder_id] += 1 / len(tested)
     return PooledOutcomes(
         np.bincount(number_of_case, weights=outcomes) / folds_of_case,
         folds_of_case,
-        numbered([disorder_id for _, disorder_id in distinct]),
+        numbered(disorder_ids),
+        np.array(list(weight_of.values())) / len(folds),
     )
 
 

@@ -108,7 +108,7 @@ def _full_method(tables: Tables) -> Iterator[Finding]:
             yield Finding(
                 f"{result.set}: the full method beats the baseline, top-5",
                 result.delta_top5 > 0 and result.p_value < SIGNIFICANT,
-                f"{result.delta_top5:+.2f} points, p = {result.p_value:.4f}",
+                f"{result.delta_top5:+.2f} points, p {result.p_value:.4f}",
             )
 
 

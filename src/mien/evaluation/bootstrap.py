@@ -26,15 +26,18 @@ def bootstrap_means(
     disorder_of_case: Ints,
     *,
     rng: np.random.Generator,
+    weight_of_disorder: Float64s | None = None,
     resamples: int = RESAMPLES,
 ) -> Float64s:
     """Mean per disorder of `values` (measures, cases) in each resample: (measures, resamples), all of the same draws.
 
     As many disorders are drawn as there are; each time, as many of its cases as it has, with probabilities in
-    proportion to their weights. To compare two methods, give the difference of their outcomes.
+    proportion to their weights. To compare two methods, give the difference of their outcomes. Disorders count the
+    same, or by `weight_of_disorder`: where folds differ in their disorders, the mean over folds weighs them so.
     """
     disorders = int(disorder_of_case.max()) + 1
     times_drawn = rng.multinomial(disorders, np.full(disorders, 1 / disorders), size=resamples)
+    weight = np.ones(disorders) if weight_of_disorder is None else weight_of_disorder
     means = np.zeros((len(values), resamples))
     for disorder in range(disorders):
         cases = np.flatnonzero(disorder_of_case == disorder)
@@ -43,8 +46,8 @@ def bootstrap_means(
         counts = rng.multinomial(len(cases), share, size=len(resample_of_draw))  # (draws, cases)
         mean_of_draw = values[:, cases] @ counts.T / len(cases)
         for measure, of_draw in enumerate(mean_of_draw):
-            means[measure] += np.bincount(resample_of_draw, weights=of_draw, minlength=resamples)
-    return (means / disorders).round(DECIMALS)  # so that no difference is no difference
+            means[measure] += weight[disorder] * np.bincount(resample_of_draw, weights=of_draw, minlength=resamples)
+    return (means / (times_drawn @ weight)).round(DECIMALS)  # so that no difference is no difference
 
 
 def interval_of(differences: Float64s) -> Interval:

@@ -18,7 +18,7 @@ from mien.core.embeddings import mean_cosine_distance, unit_rows
 from mien.core.fusion import fuse_distances, fuse_embeddings
 from mien.core.index import CentroidKind, disorder_centroid
 from mien.core.method import Method
-from mien.core.outcomes import true_ranks
+from mien.core.outcomes import MISSED, true_ranks
 from mien.core.roster import Label, Roster
 from mien.core.scores import Parts
 from mien.core.scores.nearest import nearest_distance
@@ -136,20 +136,22 @@ class Comparison:
         cases = one.frequent_cases if part == "freq" else one.rare_cases
         own, other = one.frequent_gallery, one.rare_gallery
         own, other = (own, other) if part == "freq" else (other, own)
-        if not cases or not own:
+        if not cases:
             return Ranks(np.zeros(0, np.intp), np.zeros(0, np.intp), (), one)
-        met = [own, other] if gallery == "unified" and other else [own]
         if method.fusion == "embedding":
-            case_of_ranking = np.arange(len(cases))
+            case_of_probe = np.arange(len(cases))
             probes = [self._probe_of[case.images] for case in cases]
         else:
-            case_of_ranking = np.repeat(np.arange(len(cases)), [len(case.images) for case in cases])
+            case_of_probe = np.repeat(np.arange(len(cases)), [len(case.images) for case in cases])
             probes = [self._probe_of[image,] for case in cases for image in case.images]
+        case_of_ranking = case_of_probe if method.fusion == "none" else np.arange(len(cases))
+        if not own:  # none of their disorders is in the gallery
+            return Ranks(np.full(len(case_of_ranking), MISSED), case_of_ranking, cases, one)
+        met = [own, other] if gallery == "unified" and other else [own]
         tables = [self._tables[id(labels)] for labels in met]
         distances = np.hstack([table.distances(np.array(probes), method) for table in tables])
         if method.fusion == "distance":
-            distances = fuse_distances(distances, np.searchsorted(case_of_ranking, np.arange(len(cases))))
-            case_of_ranking = np.arange(len(cases))
+            distances = fuse_distances(distances, np.searchsorted(case_of_probe, np.arange(len(cases))))
         ranks = true_ranks(distances, tables[0].true_disorders(cases)[case_of_ranking])
         return Ranks(ranks, case_of_ranking, cases, one)
 

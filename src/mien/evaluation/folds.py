@@ -16,10 +16,11 @@ FOLDS = 10
 def cohort_study(
     cohort: Cohort, source: str, *, seed: int, folds: int = FOLDS, gallery_patients: int | None = None
 ) -> Study:
-    """Every patient of a frequent disorder is tested once; of a rare one, one patient per fold, in turns.
+    """Every patient of a frequent disorder is tested in one fold; of a rare one, one patient per fold, in turns.
 
-    Whoever is tested is in no gallery of that fold, with none of their disorders. The only patient of a disorder is
-    never tested. `gallery_patients` thins each fold's gallery to at most so many patients per disorder, drawn anew.
+    Whoever is tested is in no gallery of that fold, with none of their disorders: who has two is tested for both, in
+    the folds of both. The only patient of a disorder is not tested for it. `gallery_patients` thins each fold's gallery
+    to at most so many patients per disorder, drawn anew.
     """
     rng = np.random.default_rng([seed, 0])
     labels = cohort.roster.labels()
@@ -39,11 +40,12 @@ def cohort_study(
     rounds = []
     for number, of_fold in enumerate(tested):
         gallery = [label for label in labels if label.patient_id not in of_fold]
-        test = [label for label in labels if label.patient_id in of_fold]
+        left = {label.disorder_id for label in gallery}
+        test = [label for label in labels if label.patient_id in of_fold and label.disorder_id in left]
         if gallery_patients is not None:
             gallery = _thinned(gallery, gallery_patients, rng=np.random.default_rng([seed, 1, number]))
         rounds.append(Fold(*(_split(gallery, test, frequent, inside=inside) for inside in (True, False))))
-    return Study(source, cohort.encodings, tuple(rounds), disorders=disorders)
+    return Study(source, cohort.encodings, tuple(rounds), disorders=disorders, gallery_patients=gallery_patients)
 
 
 def _patients_of_disorder(labels: Sequence[Label]) -> Mapping[str, list[str]]:

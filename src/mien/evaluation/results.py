@@ -128,6 +128,7 @@ def paired_intervals(
         100 * (np.array(outcomes) - of_baseline.outcomes),
         of_baseline.folds_of_case,
         of_baseline.disorder_of_case,
+        weight_of_disorder=of_baseline.weight_of_disorder,
         rng=rng,
         resamples=resamples,
     )

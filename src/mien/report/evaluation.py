@@ -36,6 +36,7 @@ def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_im
         "encoder": study.encodings.encoder.as_dict(),
         "images": len(study.encodings.image_ids),
         "folds": len(study.folds),
+        "gallery_patients_per_disorder": study.gallery_patients or "all",
         "frequent": f"more than {MOST_PATIENTS_OF_RARE} patients",
         "measure": "images within disorder" if per_image else "images within patient, patients within disorder",
         "bootstrap": {"resamples": RESAMPLES, "seed": seed, "stages": ["disorders", "patients within disorder"]},

@@ -22,6 +22,7 @@ from mien.evaluation.lab import Lab, Tables
 FUSED = Method("embedding", "nearest")
 RESAMPLES = 2000
 LEAST_PATIENTS = 10  # fewer say nothing
+SEXES = {"m": 1.0, "male": 1.0, "f": 0.0, "female": 0.0}  # whatever else is written is not known
 
 
 class Correlation(NamedTuple):
@@ -85,14 +86,14 @@ def _variables(study: Study, case: Case, gallery: list[Label]) -> dict[str, floa
     gallery_facts = (study.facts_of_image.get(label.image_id, ImageFacts()) for label in gallery)
     gallery_ages = [fact.age_years for fact in gallery_facts if fact.age_years is not None]
     gaps = [abs(age - other) for age in ages for other in gallery_ages]
-    sexes = {fact.sex.lower()[0] for fact in facts if fact.sex}
+    sexes = {SEXES.get(fact.sex.lower()) for fact in facts if fact.sex}
     lengths = embedding_lengths(study.encodings.embeddings[list(case.images)])
     return {
         "images": float(len(case.images)),
         "age spread": max(abs(a - b) for a, b in combinations(ages, 2)) if len(ages) > 1 else None,
         "age gap to gallery": min(gaps, default=None),
         "mean age": _mean(ages),
-        "sex (male)": float("m" in sexes) if len(sexes) == 1 else None,
+        "sex (male)": sexes.pop() if len(sexes) == 1 else None,
         "gallery images of disorder": float(len(gallery)),
         "embedding length": float(lengths.mean()),
     }

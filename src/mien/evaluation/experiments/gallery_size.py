@@ -43,7 +43,7 @@ def run(lab: Lab) -> Tables:
         if not test_set.startswith("multi"):
             folds_of = {name: lab.comparison.ranks(test_set, "unified", method) for name, method in METHODS.items()}
             sizes = [_gallery_images(fold) for fold in folds_of["baseline"]]
-            lower = 0
+            lower = -1  # so that a disorder that the gallery lacks is in the first bin
             for number, upper in enumerate(quantile_bins(np.concatenate(sizes), BINS)):
                 inside = [(of_fold > lower) & (of_fold <= upper) for of_fold in sizes]
                 least = min(int(of_fold[of_fold > lower].min()) for of_fold in sizes if of_fold.max() > lower)

@@ -9,6 +9,7 @@ import numpy as np
 
 from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.method import BASELINE, FULL, Method
+from mien.core.outcomes import MISSED
 from mien.evaluation.comparison import Ranks, SetName
 from mien.evaluation.lab import Lab, Tables
 
@@ -32,7 +33,7 @@ class Change(NamedTuple):
     worsened: float
     improved_uncensored: float
     worsened_uncensored: float
-    median_rank: float
+    median_rank: float | None  # none where most disorders are not in the gallery
 
 
 class Flow(NamedTuple):
@@ -73,6 +74,7 @@ def mean_ranks(fold: Ranks, *, censored_at: int | None = None) -> Float64s:
 
 
 def _compare(test_set: SetName, stage: str, folds: list[Ranks], baseline: list[Ranks]) -> tuple[Ints, Change]:
+    median = float(np.median(_mean_ranks_of(folds, None)))
     censored, uncensored = (_signs(folds, baseline, censored_at) for censored_at in (CENSORED_AT, None))
     return censored, Change(
         test_set,
@@ -82,7 +84,7 @@ def _compare(test_set: SetName, stage: str, folds: list[Ranks], baseline: list[R
         worsened=_percent(censored == 1),
         improved_uncensored=_percent(uncensored == -1),
         worsened_uncensored=_percent(uncensored == 1),
-        median_rank=float(np.median(_mean_ranks_of(folds, None))),
+        median_rank=None if median >= MISSED else median,
     )
 
 

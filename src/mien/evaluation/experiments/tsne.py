@@ -34,6 +34,8 @@ def run(lab: Lab) -> Tables:
     """The ten largest disorders of the frequent gallery, and ten from its smaller half."""
     study, rng = lab.study, lab.rng("tsne")
     roster = Roster.of_labels(study.folds[0].frequent.gallery, study.disorders)
+    if not roster.image_ids:
+        return {"tsne": []}
     by_size = np.argsort(-roster.patients_of_disorder, kind="stable")
     most, rest = by_size[:DISORDERS], by_size[DISORDERS:]
     fewer = rest[len(rest) // 2 :]
