@@ -35,7 +35,7 @@ def studying_benchmarks(study: Study) -> Iterator[Line]:
 
 
 def _four_pairs(study: Study, rounds: tuple[Round, ...]) -> object:
-    return evaluate(Comparison(study.encodings, rounds), [BASELINE], per_image=True)
+    return evaluate(Comparison(study.encodings, rounds, centroids=()), [BASELINE], per_image=True)
 
 
 def _usual_four_pairs(study: Study, one: Round) -> object:

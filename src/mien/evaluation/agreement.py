@@ -12,12 +12,20 @@ from mien.evaluation.accuracy import accuracy
 from mien.evaluation.comparison import Comparison, SetName
 from mien.evaluation.experiments import oracle
 from mien.evaluation.experiments.distances import Group
-from mien.evaluation.experiments.lambda_selection import LambdaLine
+from mien.evaluation.experiments.lambda_selection import CentroidLine, LambdaLine
 from mien.evaluation.experiments.lambda_sensitivity import BestLambda, SensitivityLine
 from mien.evaluation.experiments.proportional import AlphaLine
 from mien.evaluation.experiments.rank_changes import Change
 from mien.evaluation.lab import Tables, rows_of
-from mien.evaluation.published import ACCURACY, BOTH_SETS_IMPROVE_FOR_ALPHA, DISTANCES, LAMBDA, ORACLE
+from mien.evaluation.published import (
+    ACCURACY,
+    BETTER_THAN_BEST_IMAGE,
+    BOTH_SETS_IMPROVE_FOR_ALPHA,
+    DISTANCES,
+    LAMBDA,
+    ORACLE,
+    PATIENT_OVER_IMAGE_WEIGHTED,
+)
 from mien.evaluation.results import Result
 
 SIGNIFICANT = 0.05
@@ -112,6 +120,24 @@ def _full_method(tables: Tables) -> Iterator[Finding]:
             )
 
 
+def _validation(tables: Tables) -> Iterator[Finding]:
+    lines = {line.score: line.top1 for line in rows_of(tables, "validation_centroids", CentroidLine)}
+    if lines:
+        gain = lines["patient-centroid"] - lines["image-centroid"]
+        low, high = PATIENT_OVER_IMAGE_WEIGHTED
+        found = f"{gain:+.2f} points, published {low:+.2f} to {high:+.2f}"
+        yield Finding("validation: patient-weighted beats image-weighted centroid, top-1", gain > 0, found)
+
+
+def _beyond_best_image(tables: Tables) -> Iterator[Finding]:
+    for line in rows_of(tables, "oracle_per_patient", oracle.AgainstBestImage):
+        if line.approach.endswith("fusion"):
+            low, high = BETTER_THAN_BEST_IMAGE
+            found = f"{line.better:.1f} % of patients, published {low:g} to {high:g} %"
+            claim = f"{line.set}: {line.approach} beats every single image of some patients"
+            yield Finding(claim, line.better > 0, found)
+
+
 def _rank_changes(tables: Tables) -> Iterator[Finding]:
     for change in rows_of(tables, "rank_changes", Change):
         if change.stage == "full":
@@ -176,4 +202,7 @@ def _proportional(tables: Tables) -> Iterator[Finding]:
             )
 
 
-_CHECKS = (_centroids, _full_method, _rank_changes, _lambdas, _distances, _oracle, _proportional)
+_CHECKS = (
+    *(_centroids, _validation, _full_method, _rank_changes, _lambdas, _distances, _oracle, _beyond_best_image),
+    _proportional,
+)

@@ -94,12 +94,36 @@ DISTANCES = {
 }
 
 LAMBDA = 0.75
-BEST_LAMBDA_FREQ = 0.71
-COST_OF_LAMBDA: dict[SetName, float] = {"freq": 0.43, "rare": 0.43, "multi-freq": 0.43, "multi-rare": 1.11}
+
+
+class PublishedLambda(NamedTuple):
+    """The lambda that would have been best on a set, and what the chosen one costs there at most, in points."""
+
+    centroid_weight: float | None
+    cost_of_chosen: float
+
+
+BEST_LAMBDA: dict[SetName, PublishedLambda] = {
+    "freq": PublishedLambda(0.71, 0.43),
+    "rare": PublishedLambda(1.0, 0.43),
+    "multi-freq": PublishedLambda(None, 0.43),
+    "multi-rare": PublishedLambda(1.0, 1.11),
+}
 PATIENT_OVER_IMAGE_WEIGHTED = (1.07, 1.36)  # top-1 on validation, percentage points
 BETTER_THAN_BEST_IMAGE = (7.0, 15.0)  # per cent of patients, over sets and fusions
 BOTH_SETS_IMPROVE_FOR_ALPHA = (0.05, 0.1)
-CONFOUNDERS_MULTI_RARE = {"images": 0.20, "age spread": 0.16}  # Spearman
+
+
+class PublishedCorrelation(NamedTuple):
+    """Spearman's rho with the gain from fusion."""
+
+    rho: float
+
+
+CONFOUNDERS: dict[tuple[SetName, str], PublishedCorrelation] = {
+    ("multi-rare", "images"): PublishedCorrelation(0.20),
+    ("multi-rare", "age spread"): PublishedCorrelation(0.16),
+}
 
 
 class PublishedCount(NamedTuple):

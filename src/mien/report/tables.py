@@ -7,11 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mien.core.method import BASELINE
+from mien.evaluation.experiments.confounders import Correlation
 from mien.evaluation.experiments.distances import Group
+from mien.evaluation.experiments.lambda_sensitivity import BestLambda
 from mien.evaluation.experiments.oracle import APPROACHES, ORACLE, OracleLine
 from mien.evaluation.experiments.rank_changes import Change
 from mien.evaluation.experiments.splits import SplitLine
-from mien.evaluation.published import ACCURACY, DISTANCES, RANK_CHANGE, SPLITS, published_accuracy
+from mien.evaluation.published import (
+    ACCURACY,
+    BEST_LAMBDA,
+    CONFOUNDERS,
+    DISTANCES,
+    RANK_CHANGE,
+    SPLITS,
+    published_accuracy,
+)
 from mien.evaluation.published import ORACLE as PUBLISHED_ORACLE
 from mien.evaluation.results import Result
 from mien.report.figures import confounders, distances, gallery_size, rank_changes
@@ -163,6 +173,10 @@ def _published(row: NamedTuple, field: str) -> Any:
             line = SPLITS.get(row.part)
         case Group():
             line = DISTANCES.get(row.group)
+        case BestLambda():
+            line = BEST_LAMBDA[row.set]
+        case Correlation():
+            line = CONFOUNDERS.get((row.set, row.variable))
         case Change(stage="full"):
             line = RANK_CHANGE[row.set]
         case OracleLine():

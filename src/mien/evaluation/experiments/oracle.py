@@ -53,7 +53,8 @@ def run(lab: Lab) -> Tables:
             folds = lab.comparison.ranks(test_set, "unified", method)
             lines.append(OracleLine(test_set, approach, *tops(folds)[:3]))
             shares = np.mean([against(fold, top) for fold, top in zip(folds, best, strict=True)], axis=0)
-            comparisons.append(AgainstBestImage(test_set, approach, *(100 * shares)))
+            better, same, worse = (100 * shares).tolist()
+            comparisons.append(AgainstBestImage(test_set, approach, better, same, worse))
         lines.append(OracleLine(test_set, ORACLE, *tops(best)[:3]))
     return {"oracle": lines, "oracle_per_patient": comparisons}
 
