@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mien import BASELINE, FULL, Encodings, Label, Method
-from mien.core.study import Fold, ImageFacts, Split, Study
+from mien.core.study import Fold, ImageFacts, Release, Split, Study
 from mien.evaluation.cases import rounds_of, validation_rounds
 from mien.evaluation.comparison import Comparison, Ranks
 from mien.evaluation.experiments import (
@@ -26,7 +26,7 @@ from mien.evaluation.experiments import (
     splits,
     tsne,
 )
-from mien.evaluation.lab import Lab, Release
+from mien.evaluation.lab import Lab
 from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb
 

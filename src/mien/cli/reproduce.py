@@ -28,12 +28,11 @@ def reproduce(
     json: options.JsonOption = False,
 ) -> None:
     """Every table and figure of the paper beside the published numbers; without --gmdb on a simulated GMDB."""
-    from mien.evaluation.lab import Release  # noqa: PLC0415 figures and scipy are heavy
-    from mien.report import reproduction  # noqa: PLC0415
+    from mien.report import reproduction  # noqa: PLC0415 figures and scipy are heavy
     from mien.simulation.study import simulated_gmdb  # noqa: PLC0415
 
     reproduction.check_out(out)
-    releases = [Release(*version) for version in read_releases(versions)] if versions else []
+    releases = read_releases(versions) if versions else []
     simulated = gmdb is None and encodings is None
     if simulated:
         with show.progress("simulating"):

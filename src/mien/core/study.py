@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from typing import NamedTuple
 
@@ -33,6 +34,14 @@ class ImageFacts(NamedTuple):
 
     age_years: float | None = None
     sex: str | None = None
+
+
+class Release(NamedTuple):
+    """One version of a database: all its labels."""
+
+    version: str
+    released: date
+    labels: tuple[Label, ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,8 +134,8 @@ class Comparison:
 
     def _ranks(self, part: str, gallery: str, method: Method, one: Round) -> Ranks:
         cases = one.frequent_cases if part == "freq" else one.rare_cases
-        own, other = one.frequent_gallery, one.rare_gallery
-        own, other = (own, other) if part == "freq" else (other, own)
+        galleries = one.frequent_gallery, one.rare_gallery
+        own, other = galleries if part == "freq" else galleries[::-1]
         if not cases:
             return Ranks(np.zeros(0, np.intp), np.zeros(0, np.intp), (), one)
         if method.fusion == "embedding":
@@ -210,15 +210,15 @@ def _fill(table: Table, rows: Ints, image_distances: Floats) -> None:
 
 
 def _centroid_rows(table: Table, encodings: Encodings, rows: Ints) -> dict[CentroidKind, Float64s]:
-    roster = table.roster
-    centroids: dict[CentroidKind, Float64s] = {}
-    for kind in table.centroid:
-        of_kind = []
-        for disorder in range(len(roster.disorders)):
-            images = roster.images_with(disorder)
-            raw = encodings.embeddings[rows[images]]
-            of_kind.append(unit_rows(disorder_centroid(raw, roster.patient_of_image[images], kind)))
-        centroids[kind] = np.concatenate(of_kind)
+    roster, width = table.roster, encodings.embeddings[0].size
+    centroids: dict[CentroidKind, Float64s] = {
+        kind: np.empty((len(roster.disorders), width)) for kind in table.centroid
+    }
+    for disorder in range(len(roster.disorders)) if centroids else ():
+        images = roster.images_with(disorder)
+        raw = encodings.embeddings[rows[images]]
+        for kind, of_kind in centroids.items():
+            of_kind[disorder] = unit_rows(disorder_centroid(raw, roster.patient_of_image[images], kind))[0]
     return centroids
 
 

@@ -5,32 +5,20 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from mien.core.roster import Label
-from mien.core.study import Study
+from mien.core.study import Release, Study
 from mien.evaluation.comparison import Comparison, Progress, SetName
 
 Tables = dict[str, Sequence[NamedTuple]]  # what an experiment finds: rows by the name of their table
-
-
 Row = TypeVar("Row", bound=NamedTuple)
 
 
 def rows_of(tables: Tables, name: str, kind: type[Row]) -> list[Row]:
     """The rows of a table, as the kind that its experiment writes."""
     return [row for row in tables[name] if isinstance(row, kind)]
-
-
-class Release(NamedTuple):
-    """One version of a database: all its labels."""
-
-    version: str
-    released: date
-    labels: tuple[Label, ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,10 +84,8 @@ def _results(
     of_top1: Sequence[Interval | None] = [None] * len(methods)
     of_top5: Sequence[Interval | None] = [None] * len(methods)
     if not per_image:  # the bootstrap is of the paper's measure
-        draws = [seed, zlib.crc32(f"{test_set} {gallery}".encode())]
-        of_top1, of_top5 = (
-            paired_intervals(baseline, ranks, top=top, rng=np.random.default_rng(draws)) for top in (1, TESTED_TOP)
-        )
+        rng = np.random.default_rng([seed, zlib.crc32(f"{test_set} {gallery}".encode())])
+        of_top1, of_top5 = paired_intervals(baseline, ranks, tops=(1, TESTED_TOP), rng=rng)
     for method, of_method, *intervals in zip(methods, accuracies, of_top1, of_top5, strict=True):
         used = method.as_dict()
         top1, top5 = (interval if interval and method != BASELINE else (None,) * 3 for interval in intervals)
@@ -117,22 +115,30 @@ def paired_intervals(
     baseline: Sequence[Ranks],
     others: Sequence[Sequence[Ranks]],
     *,
-    top: int,
+    tops: Sequence[int],
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
-) -> list[Interval]:
-    """95 % intervals and p-values of the differences to the baseline, in percentage points."""
-    of_baseline = pooled_outcomes(baseline, top=top)
-    outcomes = [pooled_outcomes(folds, top=top).outcomes for folds in others]
-    differences = bootstrap_means(
-        100 * (np.array(outcomes) - of_baseline.outcomes),
-        of_baseline.folds_of_case,
-        of_baseline.disorder_of_case,
-        weight_of_disorder=of_baseline.weight_of_disorder,
+) -> list[list[Interval]]:
+    """95 % intervals and p-values of the differences to the baseline in percentage points: for each top, each method.
+
+    All are of the same draws.
+    """
+    of_baseline = [pooled_outcomes(baseline, top=top) for top in tops]
+    differences = [
+        pooled_outcomes(folds, top=top).outcomes - base.outcomes
+        for top, base in zip(tops, of_baseline, strict=True)
+        for folds in others
+    ]
+    drawn = bootstrap_means(
+        100 * np.array(differences),
+        of_baseline[0].folds_of_case,
+        of_baseline[0].disorder_of_case,
+        weight_of_disorder=of_baseline[0].weight_of_disorder,
         rng=rng,
         resamples=resamples,
     )
-    return [interval_of(of_method) for of_method in differences]
+    intervals = [interval_of(of_method) for of_method in drawn]
+    return [intervals[start : start + len(others)] for start in range(0, len(intervals), len(others))]
 
 
 def not_in_gallery(comparison: Comparison) -> dict[GalleryName, list[str]]:

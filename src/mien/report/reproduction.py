@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mien.core.errors import MienError
-from mien.core.study import Study
+from mien.core.study import Release, Study
 from mien.evaluation.agreement import (
     Cell,
     Finding,
@@ -22,7 +22,7 @@ from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.experiments import EXPERIMENTS
 from mien.evaluation.experiments.proportional import ALPHAS
-from mien.evaluation.lab import Lab, Release, Tables, rows_of
+from mien.evaluation.lab import Lab, Tables, rows_of
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from mien.evaluation.lab import Lab, Release, Tables
+from mien.core.study import Release
+from mien.evaluation.lab import Lab, Tables
 
 MOST_REPRESENTED = 100
 

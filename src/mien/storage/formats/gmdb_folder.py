@@ -11,12 +11,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
 
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidFileError, InvalidStudyError, MienError, shown
 from mien.core.roster import Disorder, Label
-from mien.core.study import Fold, ImageFacts, Split, Study
+from mien.core.study import Fold, ImageFacts, Release, Split, Study
 from mien.storage.formats import missing_encodings, read_encodings
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_images, read_names
@@ -31,14 +30,6 @@ SIMULATED = "simulated"  # stands in the version of a database that never existe
 VERSION = re.compile(r"[\w.+-]+", re.ASCII)
 
 Progress = Callable[[int, int], None]
-
-
-class DatabaseVersion(NamedTuple):
-    """One version of a database: all its labels."""
-
-    version: str
-    released: date
-    labels: tuple[Label, ...]
 
 
 def read_gmdb(
@@ -81,7 +72,7 @@ def read_gmdb(
     return study, file.left_out
 
 
-def read_releases(path: Path) -> list[DatabaseVersion]:
+def read_releases(path: Path) -> list[Release]:
     """Several versions of a database, the oldest first, from a table `version,released,folder`."""
     listed: dict[str, tuple[date, Path]] = {}
 
@@ -103,9 +94,7 @@ def read_releases(path: Path) -> list[DatabaseVersion]:
     read_table(path).each(["version", "released", "folder"], take)
     if not listed:
         raise InvalidFileError(path, ["it lists no version: add a row for each"])
-    versions = [
-        DatabaseVersion(version, released, _all_labels(folder)) for version, (released, folder) in listed.items()
-    ]
+    versions = [Release(version, released, _all_labels(folder)) for version, (released, folder) in listed.items()]
     return sorted(versions, key=lambda version: version.released)
 
 
