@@ -1,13 +1,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+export MIEN_CACHE ?= $(CURDIR)/$(VENV)/cache
 
 .PHONY: demo test check bench format clean
 
 demo: $(VENV)/installed
 	$(BIN)/mien demo
 
-test: $(VENV)/installed-dev
+test: $(VENV)/weights
 	$(BIN)/python -m pytest -n 2
 
 check: $(VENV)/installed-dev
@@ -15,7 +16,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/installed-dev
+bench: $(VENV)/weights
 	$(BIN)/mien bench
 
 format: $(VENV)/installed-dev
@@ -35,3 +36,7 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/installed
+
+$(VENV)/weights: | $(VENV)/installed-dev
+	$(BIN)/mien weights get
+	touch $@

@@ -163,6 +163,16 @@ def test_a_query_without_patient_id_is_known_by_its_images(rng):
         assert single.excluded_gallery_patients == ("p0-0",)
 
 
+def test_the_name_of_a_photo_file_says_nothing_about_its_patient(rng):
+    cohort = random_cohort(rng)
+    query = next(query for query in cohort.queries() if query.patient_id == "p0-0")
+    renamed = Encodings.of([f"IMG_{n}.jpg" for n in range(len(query.encodings.image_ids))], query.encodings.embeddings)
+    assert rank(cohort, Query(renamed, ids_are_file_names=True))[0].excluded_gallery_patients == ("p0-0",)
+    stranger = Encodings.of(query.encodings.image_ids, rng.standard_normal(query.encodings.embeddings.shape))
+    assert rank(cohort, Query(stranger, ids_are_file_names=True))[0].excluded_gallery_patients == ()
+    assert rank(cohort, Query(stranger))[0].excluded_gallery_patients == ("p0-0",)
+
+
 def test_a_known_photo_under_another_patient_id_is_recognised_by_its_embedding(rng):
     cohort = random_cohort(rng)
     [query] = [q for q in cohort.queries() if q.patient_id == "p0-0"]

@@ -7,11 +7,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from mien.benchmark import encoding
 from mien.benchmark.importing import importing_benchmarks
 from mien.benchmark.measure import Line
 from mien.benchmark.ranking import ranking_benchmarks
 from mien.benchmark.studying import studying_benchmarks
 from mien.core.errors import MienError
+from mien.encoding.store import DEFAULT, stored_encoder
 from mien.simulation.study import simulated_gmdb
 
 LINES = 7
@@ -20,7 +22,12 @@ STUDY_LINES = 2
 
 def line_count(size: float) -> int:
     """How many lines there will be."""
-    return LINES + (STUDY_LINES if size == 1 else 0)
+    return LINES + (STUDY_LINES if size == 1 else 0) + (encoding.LINES if can_encode() else 0)
+
+
+def can_encode() -> bool:
+    """Whether the default encoder's weights are there."""
+    return not stored_encoder(DEFAULT).missing()
 
 
 def benchmarks(size: float) -> Iterator[Line]:
@@ -28,6 +35,8 @@ def benchmarks(size: float) -> Iterator[Line]:
     if missing := [name for name in ("pandas", "sklearn") if find_spec(name) is None]:
         raise MienError(f"the usual way needs {' and '.join(missing)}: pip install 'mien[bench]'")
     rng = np.random.default_rng(1)
+    if can_encode():
+        yield from encoding.encoding_benchmarks(rng, size)
     yield from importing_benchmarks(rng, size / 10)
     yield from ranking_benchmarks(rng, size)
     if size == 1:  # the study has one size

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show
+from mien.core.cohort import Cohort
 from mien.report.gallery import gallery_document
 from mien.storage.changes import import_cohort
 from mien.storage.gallery import Gallery
-from mien.storage.loading import Source, load_cohort
+from mien.storage.loading import LeftOut, Source, load_cohort
 from mien.storage.verification import problems
 
 app = typer.Typer(help="Build, extend, check and export a gallery of diagnosed patients.", no_args_is_help=True)
@@ -23,27 +24,33 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The gallery's di
 @app.command()
 def build(
     directory: Directory,
-    encodings: options.EncodingsOption,
+    encodings: options.EncodingsOption = None,
+    photos: options.PhotosOption = None,
     metadata: options.MetadataOption = None,
     encoder: options.EncoderOption = None,
+    face: options.FaceOption = None,
     allow_missing: options.AllowMissingOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Make a gallery of exactly these images; run again, it finishes or changes nothing."""
-    _import(directory, Source(encodings, metadata or (), encoder, allow_missing), exactly=True, json=json)
+    cohort, left_out = _cohort(directory, encodings, photos, metadata, encoder, face, allow_missing=allow_missing)
+    _import(directory, cohort, left_out, exactly=True, json=json)
 
 
 @app.command()
 def add(
     directory: Directory,
-    encodings: options.EncodingsOption,
+    encodings: options.EncodingsOption = None,
+    photos: options.PhotosOption = None,
     metadata: options.MetadataOption = None,
     encoder: options.EncoderOption = None,
+    face: options.FaceOption = None,
     allow_missing: options.AllowMissingOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Add images to a gallery; images that are there already must be the same."""
-    _import(directory, Source(encodings, metadata or (), encoder, allow_missing), exactly=False, json=json)
+    cohort, left_out = _cohort(directory, encodings, photos, metadata, encoder, face, allow_missing=allow_missing)
+    _import(directory, cohort, left_out, exactly=False, json=json)
 
 
 @app.command()
@@ -104,9 +111,32 @@ def export(
         show.console().print(f"{show.text(str(out))}: {rows:,} rows")
 
 
-def _import(directory: Path, source: Source, *, exactly: bool, json: bool) -> None:
+def _cohort(
+    directory: Path,
+    encodings: Path | None,
+    photos: Path | None,
+    metadata: list[Path] | None,
+    encoder: str | None,
+    face: list[str] | None,
+    *,
+    allow_missing: bool,
+) -> tuple[Cohort, LeftOut]:
+    """The labelled images that the options name."""
+    if (encodings is None) == (photos is None):
+        raise typer.BadParameter("give either --encodings or --photos")
+    if photos is not None:
+        from mien.cli.photos import cohort_of_photos  # noqa: PLC0415 onnxruntime is heavy
+
+        journal = directory.with_name(f"{directory.name}.partial")
+        return cohort_of_photos(photos, metadata or [], encoder, face, journal, allow_missing=allow_missing)
+    assert encodings is not None
+    if face:
+        raise typer.BadParameter("--face belongs to --photos")
     with show.progress("reading encodings") as report:
-        cohort, left_out = load_cohort(source, report)
+        return load_cohort(Source(encodings, metadata or (), encoder, allow_missing), report)
+
+
+def _import(directory: Path, cohort: Cohort, left_out: LeftOut, *, exactly: bool, json: bool) -> None:
     with show.progress("storing"):
         change = import_cohort(directory, cohort, exactly=exactly)
     if json:

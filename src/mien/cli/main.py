@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import typer
 
-from mien.cli import bench, demo, evaluate, gallery, rank, reproduce, simulate
+from mien.cli import bench, demo, encode, evaluate, gallery, rank, reproduce, simulate, weights
 from mien.core.errors import MienError
 from mien.version import __version__
 
@@ -24,6 +24,8 @@ app.add_typer(gallery.app, name="gallery")
 app.command("rank")(rank.rank)
 app.command("evaluate")(evaluate.evaluate)
 app.command("reproduce")(reproduce.reproduce)
+app.command("encode")(encode.encode)
+app.add_typer(weights.app, name="weights")
 app.command("bench")(bench.bench)
 
 

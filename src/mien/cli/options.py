@@ -30,7 +30,18 @@ AlphaOption = Annotated[
     float | None, typer.Option("--alpha", help="Share of images in the proportional score.  [default: 0.05]")
 ]
 EncodingsOption = Annotated[
-    Path, typer.Option("--encodings", readable=False, help="GM-Arc CSV or pickled frame, or a cohort table.")
+    Path | None, typer.Option("--encodings", readable=False, help="GM-Arc CSV or pickled frame, or a cohort table.")
+]
+PhotosOption = Annotated[
+    Path | None, typer.Option("--photos", help="Or a folder of photos; a photo's id is its path below the folder.")
+]
+FaceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--face",
+        metavar="N|main|PHOTO=N",
+        help="Which face of a photo with several: its number from the left, or the most prominent one.",
+    ),
 ]
 MetadataOption = Annotated[
     list[Path] | None,
@@ -39,7 +50,12 @@ MetadataOption = Annotated[
     ),
 ]
 EncoderOption = Annotated[
-    str | None, typer.Option("--encoder", help="Name of the encoder, where the file does not say.", show_default=False)
+    str | None,
+    typer.Option(
+        "--encoder",
+        help="Encoder of photos, a name or a folder; or the encoder's name, where the encodings do not say.",
+        show_default=False,
+    ),
 ]
 AllowMissingOption = Annotated[
     bool, typer.Option("--allow-missing", help="Go on without images that have no encoding, and list them.")

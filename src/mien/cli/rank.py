@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mien.cli import options, show
+from mien.core.cohort import Query
+from mien.core.encoder import Encoder
 from mien.core.ranking import rank as rank_queries
 from mien.report.rankings import check_out, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
-from mien.storage.loading import Source, load_queries
+from mien.storage.loading import LeftOut, Source, load_queries
 
 QUERIES_PER_STEP = 500  # between two movements of the progress bar
 
 
 def rank(
     gallery: Annotated[Path, typer.Option(help="The gallery's directory.")],
-    encodings: options.EncodingsOption,
+    photos: Annotated[list[Path] | None, typer.Argument(metavar="[PHOTO...]", help="Photos of one patient.")] = None,
+    encodings: options.EncodingsOption = None,
     metadata: options.MetadataOption = None,
     method: options.MethodOption = None,
     fusion: options.FusionOption = None,
@@ -27,6 +30,7 @@ def rank(
     alpha: options.AlphaOption = None,
     top: Annotated[str, typer.Option(help="How many disorders to list, or 'all'.")] = "10",
     encoder: options.EncoderOption = None,
+    face: options.FaceOption = None,
     allow_missing: options.AllowMissingOption = False,
     out: Annotated[Path | None, typer.Option(help="Write the rankings to a .json, .tsv or .parquet file.")] = None,
     json: options.JsonOption = False,
@@ -36,11 +40,12 @@ def rank(
     if not (top.lower() == "all" or (top.isdecimal() and int(top) > 0)):
         raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
     if out is not None:
-        check_out(out, inputs=[encodings, *(metadata or ())], gallery=gallery)
+        check_out(out, inputs=[*([encodings] if encodings else photos or ()), *(metadata or ())], gallery=gallery)
     opened = Gallery.open(gallery)
     opened.index  # noqa: B018 an empty gallery is refused before anything is read
-    with show.progress("reading encodings") as report:
-        queries, left_out = load_queries(Source(encodings, metadata or (), encoder, allow_missing), report)
+    queries, left_out, seen = _queries(
+        photos, encodings, metadata, encoder, face, opened.encoder, allow_missing=allow_missing
+    )
     with show.progress("ranking") as report:
         rankings = []
         for start in range(0, len(queries), QUERIES_PER_STEP):
@@ -55,6 +60,34 @@ def rank(
         document = ranking_document(rankings, opened, chosen)
         if left_out.images_without_encoding:
             document["images_without_encoding"] = left_out.images_without_encoding
+        if seen:
+            document["photos"] = seen
         show.print_json(document)
     elif out is None:
         show.print_answer(rankings, opened, chosen)
+
+
+def _queries(
+    photos: list[Path] | None,
+    encodings: Path | None,
+    metadata: list[Path] | None,
+    encoder: str | None,
+    face: list[str] | None,
+    of_gallery: Encoder | None,
+    *,
+    allow_missing: bool,
+) -> tuple[list[Query], LeftOut, list[dict[str, Any]]]:
+    """The queries that the options name, and what was seen on photos."""
+    if (encodings is None) == (not photos):
+        raise typer.BadParameter("give either photos of one patient or --encodings")
+    if photos and metadata:
+        raise typer.BadParameter("--metadata belongs to --encodings: all photos are of one patient")
+    if face and not photos:
+        raise typer.BadParameter("--face belongs to photos")
+    if encodings is not None:
+        with show.progress("reading encodings") as report:
+            return *load_queries(Source(encodings, metadata or (), encoder, allow_missing), report), []
+    from mien.cli.photos import query_of_photos  # noqa: PLC0415 onnxruntime is heavy
+
+    query, seen = query_of_photos(photos or [], of_gallery, encoder, face)
+    return [query], LeftOut(0, ()), seen

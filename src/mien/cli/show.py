@@ -6,7 +6,8 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -23,10 +24,14 @@ from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut
 from mien.storage.loading import Progress as ReportProgress
 
+if TYPE_CHECKING:
+    from mien.encoding.store import StoredEncoder  # onnxruntime is heavy
+
 MOST_TABLES = 3
 WIDTH_OF_FILES = 120  # where there is no terminal to ask
 SIMULATED = "nobody here exists; the numbers say nothing about real patients."
 LINES_IN_SUMMARY = 3
+MOST_REFUSALS = 10
 
 
 def console() -> Console:
@@ -81,6 +86,29 @@ def print_left_out(left_out: LeftOut) -> None:
         ids = ", ".join(shown(image_id) for image_id in missing[:10])
         more = ", …" if len(missing) > 10 else ""
         note(f"{len(missing):,} images of the tables have no encoding and were left out: {ids}{more}")
+
+
+def print_refusals(lines: Sequence[str], table: Path) -> None:
+    """Says on stderr which photos were refused; many of them are in the table only."""
+    for line in lines[:MOST_REFUSALS]:
+        note(line)
+    if len(lines) > MOST_REFUSALS:
+        note(f"… {len(lines):,} photos were refused, all of them are in {table}")
+
+
+def print_encoder(stored: StoredEncoder) -> None:
+    """An encoder's parts, where they come from, and whether they are there."""
+    manifest, missing = stored.manifest, stored.missing()
+    console().print(
+        f"[bold]{text(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
+        f" {'in' if not missing else 'not complete in'} {text(str(stored.folder))}",
+        soft_wrap=True,
+    )
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
+    for role, part in manifest.parts.items():
+        there = "[yellow]missing[/]" if role in missing else "[green]ready[/]"
+        table.add_row(text(role), there, text(part.source), text(part.licence))
+    console().print(table)
 
 
 def print_answer(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:

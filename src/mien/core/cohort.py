@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -50,10 +50,14 @@ class Encodings:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """The images of one test patient. Without a patient id, its image ids say which gallery patient it may be."""
+    """The images of one test patient. Without a patient id, its image ids say which gallery patient it may be.
+
+    Names of photo files say nothing: `ids_are_file_names`, and the embeddings say it.
+    """
 
     encodings: Encodings
     patient_id: str | None = None
+    ids_are_file_names: bool = False
 
     @classmethod
     def of(cls, embeddings: Floats, image_ids: Sequence[str] | None = None, patient_id: str | None = None) -> Query:
@@ -71,7 +75,7 @@ class Query:
 
     def per_image(self) -> list[Query]:
         """One query for each image of this one."""
-        return [Query(self.encodings.only([i]), self.patient_id) for i in range(len(self.encodings.image_ids))]
+        return [replace(self, encodings=self.encodings.only([i])) for i in range(len(self.encodings.image_ids))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,17 @@ from typing import Any
 
 from mien.core.errors import EncoderMismatchError
 
+VIEWS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (flip, gray) of each model's representations, in their order
+
+
+def representation_name(model: str, flip: int | str, gray: int | str) -> str:
+    """What a representation is called.
+
+    >>> representation_name("m0", 0, 1)
+    'm0/flip0/gray1'
+    """
+    return f"{model}/flip{flip}/gray{gray}"
+
 
 @dataclass(frozen=True)
 class Encoder:
@@ -17,7 +28,7 @@ class Encoder:
     dimensions: int
     name: str | None = None
     weights_sha256: str | None = None
-    representation_names: tuple[str, ...] | None = None  # "m0/flip0/gray1", in the order of the embedding
+    representation_names: tuple[str, ...] | None = None  # in the order of the embedding
 
     def __str__(self) -> str:
         weights = f", weights {self.weights_sha256[:12]}" if self.weights_sha256 else ""

@@ -55,6 +55,14 @@ class InvalidFileError(MienError, ValueError):
         super().__init__(f"{file}:{separator}" + separator.join(lines))
 
 
+class InvalidPhotoError(MienError, ValueError):
+    """A photo that cannot be encoded: not a picture, too large, damaged, no face, or several."""
+
+
+class WeightsError(MienError):
+    """Weights of an encoder that are missing, or not what they should be."""
+
+
 class GalleryError(MienError):
     """A gallery directory that cannot be read or written."""
 

@@ -25,6 +25,7 @@ from mien.core.scores.patient_centroid import centroid_distance
 
 DISTANCES_PER_BLOCK = 1 << 24  # 64 MB of float32
 DISTANCES_PER_WHOLE_BLOCK = 1 << 20  # where every disorder is ranked, everything is looked at twice
+SAME_PHOTO = 1e-4  # a distance far below that of any two photos, and far above what is lost in encoding one twice
 
 
 class Ranking(NamedTuple):
@@ -133,9 +134,13 @@ def _patients_of_query(index: GalleryIndex, query: Query) -> list[int]:
     """The gallery patients that are the query's own.
 
     They have its patient id, or hold one of its images: by image id where the query's patient is unknown, and where
-    somebody else is said to be on it, by image id and embedding.
+    somebody else is said to be on it, by image id and embedding. Where ids are names of files, by embedding alone.
     """
     roster, encodings = index.roster, query.encodings
+    if query.ids_are_file_names:
+        rows = unit_rows(encodings.embeddings).astype(np.float32)
+        same = (mean_cosine_distance(rows, index.image_rows) < SAME_PHOTO).any(axis=0)
+        return sorted(set(roster.patient_of_image[same].tolist()))
     own = {roster.patient_of_id[query.patient_id]} if query.patient_id in roster.patient_of_id else set()
     for row, image_id in enumerate(encodings.image_ids):
         image = roster.image_of_id.get(image_id)

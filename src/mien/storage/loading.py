@@ -40,9 +40,14 @@ def load_cohort(source: Source, progress: Progress) -> tuple[Cohort, LeftOut]:
         raise InvalidFileError(
             source.encodings, ["no image has both a patient and a disorder: give a table with --metadata"]
         )
+    return labelled_cohort(encodings, annotations), left_out
+
+
+def labelled_cohort(encodings: Encodings, annotations: Annotations) -> Cohort:
+    """The encodings that the annotations label."""
     present = set(encodings.image_ids)
     labels = [label for label in annotations.labels if label.image_id in present]
-    return Cohort.join(encodings, labels, annotations.disorders), left_out
+    return Cohort.join(encodings, labels, annotations.disorders)
 
 
 def load_queries(source: Source, progress: Progress) -> tuple[list[Query], LeftOut]:

@@ -38,6 +38,20 @@ def missing_encodings(path: Path, image_ids: Sequence[str], *, otherwise: str) -
     return InvalidFileError(path, problems, advice=f"encode these images, or {otherwise}")
 
 
+def write_encodings(path: Path, encodings: Encodings, progress: Callable[[int, int], None]) -> None:
+    """Writes Parquet, or the GM-Arc layout where the name ends in .csv; the file is there completely or not at all."""
+    from mien.storage.formats.cohort_parquet import write_encodings_parquet  # noqa: PLC0415 pyarrow is heavy
+    from mien.storage.formats.gm_arc_csv import write_gm_arc_csv  # noqa: PLC0415
+
+    temporary = path.with_name(f"{path.name}.new")
+    write = write_gm_arc_csv if path.suffix.lower() == ".csv" else write_encodings_parquet
+    try:
+        write(temporary, encodings, progress)
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def read_encodings(
     path: Path,
     *,

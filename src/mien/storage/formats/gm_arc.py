@@ -8,11 +8,10 @@ import numpy as np
 
 from mien.core.arrays import Floats, Ints
 from mien.core.cohort import Encodings
-from mien.core.encoder import Encoder
+from mien.core.encoder import Encoder, representation_name
 from mien.core.errors import InvalidFileError, MienError, shown
 
 COLUMNS = ("img_name", "model", "flip", "gray", "class_conf", "representations")
-REPRESENTATION_NAME = "{}/flip{}/gray{}"
 Key = tuple[bytes, bytes, bytes]  # model, flip, gray, as the file writes them
 
 
@@ -66,7 +65,7 @@ class RowCollector:
         if not np.array_equal(place, np.arange(len(place))):  # the official scripts write rows in order
             rows = rows[np.argsort(place)]
         embeddings = rows.reshape(len(image_ids), len(keys), -1)
-        names = tuple(REPRESENTATION_NAME.format(*_texts(key)) for key in keys)
+        names = tuple(representation_name(*_texts(key)) for key in keys)
         try:
             return Encodings.of(image_ids, embeddings, Encoder(*embeddings.shape[1:], representation_names=names))
         except MienError as error:

@@ -16,14 +16,13 @@ import numpy as np
 import simdjson
 
 from mien.core.cohort import Encodings
-from mien.core.encoder import Encoder
+from mien.core.encoder import VIEWS, Encoder, representation_name
 from mien.core.errors import InvalidFileError, shown
-from mien.storage.formats.gm_arc import COLUMNS, REPRESENTATION_NAME, RowCollector, image_id_of
+from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.text_tables import unsafe_cell
 
 ROWS_BETWEEN_REPORTS = 2000
 IMAGES_BETWEEN_REPORTS = 100
-VIEWS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (flip, gray) of each model, in the order of the file
 IMG_NAME = "{}_rot_aligned.jpg"
 # nine digits identify a float32, also when they are read as float64 first; the exponent keeps the sign of -0.0
 NUMBER = "%.8e"
@@ -126,7 +125,7 @@ def _keys(path: Path, encoder: Encoder) -> list[tuple[str, int, int]]:
         raise InvalidFileError(path.name, [f"{what}: write Parquet instead"])
     digits = len(str(models - 1))  # names are read in the order of text
     keys = [(f"m{model:0{digits}}", flip, gray) for model, (flip, gray) in product(range(models), VIEWS)]
-    names = tuple(REPRESENTATION_NAME.format(*key) for key in keys)
+    names = tuple(representation_name(*key) for key in keys)
     for mine, theirs in zip(names, encoder.representation_names or names, strict=True):
         if mine != theirs:
             what = f"the representation {shown(theirs)} would stand here as {shown(mine)}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Container
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,53 +17,164 @@ from mien.core.errors import InvalidFileError, shown
 
 NUMBER = re.compile(r"[<>|=]?[iufb][1248]")
 
+# looking through a pickle before it is opened takes up to a second for this many bytes: larger ones, GM-Arc's gigabytes
+# of floats, are opened without
+SCANNED_BYTES = 64 * 2**20
+
 
 class Inert:
-    """Stands for an object of a pickle: what it was called with, and the state it was given."""
+    """Stands for an object of a pickle: what it was called with, the state it was given, the items that were set."""
 
     name = ""
 
     args: tuple[Any, ...]
     state: Any
+    items: dict[Any, Any]
 
     def __new__(cls, *args: Any) -> Inert:
         """Records the arguments; also what `NEWOBJ` calls."""
         self = super().__new__(cls)
-        self.args, self.state = args, None
+        self.args, self.state, self.items = args, None, {}
         return self
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.items[key] = value
+
 
 class _InertUnpickler(pickle.Unpickler):
-    def __init__(self, file: io.BufferedIOBase, path: Path, known: Collection[str]) -> None:
+    def __init__(
+        self, file: io.BufferedIOBase, path: Path, known: Container[str], outside: Callable[[Any], Any] | None
+    ) -> None:
         super().__init__(file)
         self.path = path
         self.known = known
+        self.outside = outside
         self.classes: dict[str, type[Inert]] = {}
 
     def find_class(self, module: str, name: str) -> type[Inert]:
-        full_name = f"{module}.{name}"
+        # pickles up to protocol 2 call it by its name in Python 2
+        full_name = f"{'builtins' if module == '__builtin__' else module}.{name}"
         if full_name not in self.known:
             raise InvalidFileError(
                 self.path, [f"the pickle refers to {shown(full_name)}, which mien does not read: nothing of it was run"]
             )
-        return self.classes.setdefault(full_name, type("Inert", (Inert,), {"name": full_name}))
+        if full_name not in self.classes:
+            self.classes[full_name] = type("Inert", (Inert,), {"name": full_name})
+        return self.classes[full_name]
 
     def persistent_load(self, pid: Any) -> Any:
-        raise InvalidFileError(self.path, [f"the pickle refers to an outside object {shown(str(pid))}"])
+        if self.outside is None:
+            # nested tuples that share parts can be exponentially longer as text than in the pickle
+            what = shown(pid) if isinstance(pid, str) else f"of type {type(pid).__name__}"
+            raise InvalidFileError(self.path, [f"the pickle refers to an outside object {what}"])
+        return self.outside(pid)
 
 
-def load_inert(path: Path, known: Collection[str]) -> Any:
+def load_inert(path: Path, known: Container[str]) -> Any:
     """The pickle's content, with an `Inert` wherever it names one of the known classes or functions."""
     try:
         with path.open("rb") as file:
-            return _InertUnpickler(file, path, known).load()
+            if path.stat().st_size > SCANNED_BYTES:
+                return _InertUnpickler(file, path, known, None).load()
+            content = file.read()
     except InvalidFileError:
         raise
     except Exception as error:  # a broken pickle can fail in any way
-        raise InvalidFileError(path, [f"not a readable pickle ({type(error).__name__}: {error})"]) from error
+        raise _unreadable(path, error) from error
+    return next_inert(content, path, known)[0]
+
+
+def next_inert(
+    content: bytes,
+    path: Path,
+    known: Container[str],
+    *,
+    start: int = 0,
+    longest: int | None = None,
+    outside: Callable[[Any], Any] | None = None,
+) -> tuple[Any, int]:
+    """The pickle that starts there, as in `load_inert`, and where it ends; `outside` answers its persistent ids."""
+    window = content[start : None if longest is None else start + longest]
+    try:
+        end = pickle_end(window)
+        return _InertUnpickler(io.BytesIO(window[:end]), path, known, outside).load(), start + end
+    except InvalidFileError:
+        raise
+    except Exception as error:  # a broken pickle can fail in any way
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> InvalidFileError:
+    return InvalidFileError(path, [f"not a readable pickle ({type(error).__name__}: {reason(error)})"])
+
+
+def reason(error: Exception) -> str:
+    """An error's text, fit to be shown: it may quote the file."""
+    text = str(error)
+    return text if text.isprintable() and len(text) <= 200 else shown(text)
+
+
+# bytes of an opcode's argument; below zero, the argument says how long it is or how much memory it wants
+_ARGUMENT_BYTES: Final = {ord(code.code): code.arg.n if code.arg else 0 for code in pickletools.opcodes}
+_STOP, _FRAME, _PUT, _LONG_BINPUT = -10, -11, -12, -13
+_ARGUMENT_BYTES.update({ord("."): _STOP, 0x95: _FRAME, ord("p"): _PUT, ord("r"): _LONG_BINPUT})
+_LENGTH_BYTES: Final = {
+    pickletools.TAKEN_FROM_ARGUMENT1: 1,
+    pickletools.TAKEN_FROM_ARGUMENT4: 4,
+    pickletools.TAKEN_FROM_ARGUMENT4U: 4,
+    pickletools.TAKEN_FROM_ARGUMENT8U: 8,
+}
+_TWO_LINES: Final = frozenset(b"ci")
+
+
+def pickle_end(content: bytes) -> int:
+    """Where the pickle at the start of these bytes ends, found without opening it.
+
+    Python allocates whatever length or memo index a pickle names: a dozen bytes can ask for gigabytes. A pickle that
+    names a length beyond its end, or a memo index far beyond those before, is refused with a `ValueError`.
+    """
+    sizes, position, indexes = _ARGUMENT_BYTES, 0, 0
+    try:
+        while True:
+            code = content[position]
+            size = sizes[code]
+            position += 1
+            if size >= 0:
+                position += size
+            elif size == _STOP:
+                return position
+            elif size in {_PUT, _LONG_BINPUT}:
+                index, position = _memo_index(content, position, size)
+                if not 0 <= index <= 256 + indexes:  # picklers count up, and write the first 256 in another way
+                    raise ValueError(f"a memo index at byte {position} is out of order")
+                indexes += 1
+            elif size == pickletools.UP_TO_NEWLINE:
+                for _ in range(2 if code in _TWO_LINES else 1):
+                    position = content.index(b"\n", position) + 1
+            elif size == _FRAME:
+                position += 8
+                _reaches(content, position, int.from_bytes(content[position - 8 : position], "little"))
+            else:
+                data = position + _LENGTH_BYTES[size]
+                position = _reaches(content, data, int.from_bytes(content[position:data], "little"))
+    except (IndexError, KeyError) as error:
+        raise ValueError("it breaks off, is too long, or is none") from error
+
+
+def _memo_index(content: bytes, position: int, size: int) -> tuple[int, int]:
+    if size == _LONG_BINPUT:
+        return int.from_bytes(content[position : position + 4], "little"), position + 4
+    end = content.index(b"\n", position, position + 20)
+    return int(content[position:end]), end + 1
+
+
+def _reaches(content: bytes, position: int, length: int) -> int:
+    if position + length > len(content):
+        raise ValueError(f"a length at byte {position} reaches beyond its end")
+    return position + length
 
 
 NUMPY_NAMES = frozenset(

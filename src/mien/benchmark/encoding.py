@@ -1,0 +1,141 @@
+"""Photos to embeddings: against the networks alone, and against the usual way."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from io import BytesIO
+from itertools import product
+from math import ceil
+from typing import Any
+
+import cv2
+import numpy as np
+import onnxruntime
+from PIL import Image
+
+from mien.benchmark.measure import Line, best_of
+from mien.core.arrays import Floats
+from mien.encoding.alignment import CROP_SIDE, LANDMARKS_ON_CROP, eye_line_angle, similarity
+from mien.encoding.detection import separate_faces
+from mien.encoding.manifest import EncoderManifest
+from mien.encoding.photo_encoder import Photo, PhotoEncoder
+from mien.encoding.store import DEFAULT, StoredEncoder, stored_encoder
+from mien.simulation.photos import DrawnPerson
+
+PHOTOS = 64
+SIDE = 640
+STAGES = ("reading", "finding the face", "embedding")
+LINES = 3 + len(STAGES)
+
+
+def encoding_benchmarks(rng: np.random.Generator, size: float) -> Iterator[Line]:
+    """Lines for the default encoder, whose weights must be there, with that share of 64 photos."""
+    stored = stored_encoder(DEFAULT)
+    encoder = stored.load()
+    photos = drawn_photos(max(2, round(PHOTOS * size)), rng)
+    sessions = default_sessions(stored)
+    ours, official, single, bare = best_of(
+        3,
+        lambda: list(encoder.encode(photos)),
+        lambda: [usual_way(photo, encoder.manifest, sessions, loop_anchors) for photo in photos],
+        lambda: [usual_way(photo, encoder.manifest, sessions, known_anchors) for photo in photos],
+        networks_alone(encoder, len(photos)),
+    )
+    what = f"encode {len(photos)} photos"
+    yield Line(what, ours, "one photo and one view at a time, as the official scripts do", official, "<= 0.5")
+    yield Line(what, ours, "the same, anchors made once", single, "")
+    yield Line(what, ours, "the networks alone, all cores", bare, "close to 1")
+    seconds: Counter[str] = Counter()
+    encoder.encode_batch(photos, lambda stage, took: seconds.update({stage: took}))
+    for stage in STAGES:
+        yield Line(f"  {stage}", seconds[stage], "all of it, on one core", sum(seconds.values()), "")
+
+
+def drawn_photos(count: int, rng: np.random.Generator) -> list[Photo]:
+    """JPEG files of persons who never lived."""
+    photos = []
+    for number in range(count):
+        buffer = BytesIO()
+        Image.fromarray(DrawnPerson.drawn(rng).photo(rng, SIDE)).save(buffer, "JPEG", quality=92)
+        photos.append(Photo(f"{number}.jpg", buffer.getvalue()))
+    return photos
+
+
+def networks_alone(encoder: PhotoEncoder, photos: int) -> Callable[[], object]:
+    """An action that runs the networks as often as the photos need, on all cores, and does nothing else."""
+    side = encoder.manifest.detector.longer_side
+    picture = np.zeros((1, 3, side, side), dtype=np.float32)
+    views = np.zeros((4, 3, CROP_SIDE, CROP_SIDE), dtype=np.float32)
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
+
+    def one_photo(_: int) -> None:
+        encoder.detector.network.run(picture)
+        encoder.detector.network.run(picture)
+        for network in encoder.models:
+            network.run(views)
+
+    return lambda: list(pool.map(one_photo, range(photos)))
+
+
+def default_sessions(stored: StoredEncoder) -> list[onnxruntime.InferenceSession]:
+    """The detector and the models as one opens them without thinking of threads."""
+    return [onnxruntime.InferenceSession(stored.content(role)) for role in stored.manifest.parts]
+
+
+def usual_way(
+    photo: Photo, manifest: EncoderManifest, sessions: Sequence[Any], anchors_of: Callable[[int, int], Floats]
+) -> list[Floats]:
+    """One photo the way the official scripts go: every step on its own, every view its own run."""
+    assert isinstance(photo.source, bytes)
+    picture = cv2.cvtColor(cv2.imdecode(np.frombuffer(photo.source, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+    landmarks = _surest_landmarks(picture, sessions[0], anchors_of)
+    nose = float(landmarks[2, 0]), float(landmarks[2, 1])
+    turn = cv2.getRotationMatrix2D(nose, eye_line_angle(landmarks), 1.0)
+    level = cv2.warpAffine(picture, turn, picture.shape[1::-1])
+    again = np.trunc(_surest_landmarks(level, sessions[0], anchors_of))
+    crop = cv2.warpAffine(level, similarity(again, LANDMARKS_ON_CROP), (CROP_SIDE, CROP_SIDE))
+    embeddings = []
+    for model, session in zip(manifest.models, sessions[1:], strict=True):
+        for flip, gray in product((False, True), (False, True)):
+            view = cv2.cvtColor(cv2.cvtColor(crop, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB) if gray else crop
+            view = np.fliplr(view) if flip else view
+            scaled = (view - np.array(model.input.mean)) / np.array(model.input.deviation)
+            batch = scaled.transpose(2, 0, 1)[None].astype(np.float32)
+            embeddings.append(session.run(None, {session.get_inputs()[0].name: batch})[0][0])
+    return embeddings
+
+
+def _surest_landmarks(picture: Any, session: Any, anchors_of: Callable[[int, int], Floats]) -> Floats:
+    ratio = 640 / max(picture.shape[:2])
+    height, width = (int(side * ratio) for side in picture.shape[:2])
+    small = cv2.resize(picture, (width, height)).astype(np.float32)[..., ::-1] - (104, 117, 123)
+    batch = small.transpose(2, 0, 1)[None].astype(np.float32)
+    boxes, confidences, landmarks = (output[0] for output in session.run(None, {"photos": batch}))
+    anchors = anchors_of(height, width)
+    likely = np.flatnonzero(confidences[:, 1] > 0.02)
+    likely = likely[np.argsort(-confidences[likely, 1])]
+    centres = anchors[likely, :2] + boxes[likely, :2] * 0.1 * anchors[likely, 2:]
+    halves = anchors[likely, 2:] * np.exp(boxes[likely, 2:] * 0.2) / 2
+    best = separate_faces(np.hstack([centres - halves, centres + halves]) * [width, height, width, height])[0]
+    anchor = anchors[likely[best]]
+    points = anchor[:2] + landmarks[likely[best]].reshape(5, 2) * 0.1 * anchor[2:]
+    scaled: Floats = points * [width, height] / ratio
+    return scaled
+
+
+def loop_anchors(height: int, width: int) -> Floats:
+    """All anchors as shares of the picture, made one by one for every photo."""
+    anchors: list[float] = []
+    for stride, sides in ((8, (16, 32)), (16, (64, 128)), (32, (256, 512))):
+        for row, column in product(range(ceil(height / stride)), range(ceil(width / stride))):
+            for side in sides:
+                middle = (column + 0.5) * stride / width, (row + 0.5) * stride / height
+                anchors += [*middle, side / width, side / height]
+    return np.array(anchors).reshape(-1, 4)
+
+
+known_anchors = lru_cache(loop_anchors)

@@ -1,0 +1,57 @@
+"""`mien encode`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mien.cli import options, show
+from mien.core.errors import MienError
+
+SUFFIXES = (".parquet", ".csv")
+
+
+def encode(
+    paths: Annotated[list[Path], typer.Argument(metavar="PHOTO...", help="Photos, or folders of photos.")],
+    out: Annotated[Path, typer.Option(help="Write .parquet, or .csv in the GM-Arc layout.")],
+    encoder: Annotated[str | None, typer.Option(help="The encoder, a name or a folder.", show_default=False)] = None,
+    face: options.FaceOption = None,
+    short_ids: Annotated[
+        bool,
+        typer.Option("--short-ids", help="Image ids end before the first '_' or '.', as GMDB's; .csv implies it."),
+    ] = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Turn photos into embeddings; a run that was cut off goes on where it stopped."""
+    from mien.cli.photos import chosen_photos, encode_photos, encodings_of, loaded_encoder, refusals  # noqa: PLC0415 heavy
+    from mien.encoding.folder import find_photos  # noqa: PLC0415
+    from mien.encoding.photo_encoder import EncodedPhoto  # noqa: PLC0415
+    from mien.report.photos import photo_document, write_photos  # noqa: PLC0415
+    from mien.storage.formats import write_encodings  # noqa: PLC0415
+
+    suffix = out.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise MienError(f"{out}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
+    photos = chosen_photos(find_photos(paths, short_ids=short_ids or suffix == ".csv"), face)
+    loaded = loaded_encoder(encoder, None)
+    journal, table = out.with_name(f"{out.name}.partial"), out.with_name(f"{out.stem}.photos.csv")
+    results = encode_photos(loaded, photos, journal)
+    write_photos(table, results)
+    encoded = sum(isinstance(result, EncodedPhoto) for result in results)
+    if not encoded:
+        raise MienError(f"none of the {len(results):,} photos could be encoded, see {table}: {refusals(results)[0]}")
+    with show.progress("writing") as report:
+        write_encodings(out, encodings_of(results, loaded), report)
+    journal.unlink()
+    if json:
+        documents = [photo_document(result) for result in results]
+        show.print_json({"out": str(out), "encoder": loaded.encoder.as_dict(), "encoded": encoded, "photos": documents})
+        return
+    show.print_refusals(refusals(results), table)
+    show.console().print(
+        f"{show.text(str(out))}: {encoded:,} of {len(results):,} photos encoded by {show.text(str(loaded.encoder))};"
+        f" what was seen on each is in {show.text(str(table))}",
+        soft_wrap=True,
+    )

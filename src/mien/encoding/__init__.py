@@ -1,0 +1,1 @@
+"""Photo bytes -> upright pixels -> face -> aligned crop -> views -> embeddings."""

@@ -1,0 +1,246 @@
+"""A fine-tuned encoder as an ONNX network: the network it started from, with the tensors of its PyTorch file.
+
+GM-Arc fine-tunes what onnx2torch makes of an ONNX file, so every tensor of the PyTorch file has its place in that file.
+Which place depends on onnx2torch: until 2023 it called a layer after its operator and how many of that kind came before
+(`Conv_3` is the fourth), since then after the node in the ONNX file. Slopes of PReLUs are no parameters there, but
+numbered initializers. The file fits in one of the two ways, tensor by tensor, or it is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import numpy_helper
+
+from mien.core.errors import LISTED_PROBLEMS, WeightsError, shown
+
+PARAMETERS = {  # in the order of the operator's inputs, after the first
+    "Conv": ("weight", "bias"),
+    "BatchNormalization": ("weight", "bias", "running_mean", "running_var"),
+    "Gemm": ("weight", "bias"),
+}
+WITH_INITIALIZERS = frozenset({"PRelu", "Add", "Sub", "Mul", "Div"})
+OPERATORS = frozenset(
+    {
+        *(*PARAMETERS, *WITH_INITIALIZERS, "Constant", "Identity", "Dropout", "Relu", "LeakyRelu", "Sigmoid", "Clip"),
+        *("Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Concat", "Pad"),
+        *("AveragePool", "MaxPool", "GlobalAveragePool", "ReduceMean", "LpNormalization"),
+    }
+)
+OPSETS = frozenset({"", "ai.onnx"})  # two names of ONNX's own operators
+PREFIXES = ("base.", "features.")
+LEFT_OUT = "classifier."  # the head, which ranks the disorders that were trained on
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+class _Place(NamedTuple):
+    """Where a tensor of the PyTorch file belongs: the initializer, and how the file may call it."""
+
+    initializer: str
+    names: tuple[str, ...]
+    transposed: bool = False
+    per_channel: bool = False  # (channels, 1, 1) here, perhaps (channels) there
+
+
+def check_network(content: bytes, name: str = "the network") -> onnx.ModelProto:
+    """The ONNX file, parsed: refused if it is none, leads to other files, or brings its own operators or subgraphs."""
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as error:  # protobuf's errors are no public names
+        raise WeightsError(f"{name} is not an ONNX file: nothing was loaded") from error
+    # ONNX Runtime takes a file with these letters for one of its own format, whatever else it may be
+    if content[4:8] == b"ORTM" or not (model.ir_version and model.opset_import and model.graph.node):
+        raise WeightsError(f"{name} is not an ONNX file: nothing was loaded")
+    problems = list(dict.fromkeys(problem for message in _messages(model) for problem in _dangers(message)))
+    if problems:
+        raise _refusal(f"{name} is refused, nothing was loaded", problems)
+    return model
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """A protobuf message and all that it holds, wherever it is hidden."""
+    yield message
+    for _, value in message.ListFields():
+        for part in [value] if hasattr(value, "ListFields") else value if hasattr(value, "append") else ():
+            if hasattr(part, "ListFields"):
+                yield from _messages(part)
+
+
+def _dangers(message: Any) -> Iterator[str]:
+    for field, value in message.ListFields():
+        texts = () if field.type != field.TYPE_STRING else [value] if isinstance(value, str | bytes) else value
+        if any(isinstance(text, bytes) for text in texts):  # what protobuf hands over where it is not UTF-8
+            yield f"a {field.name} that is no text"
+    if isinstance(message, onnx.TensorProto) and (message.data_location or message.external_data):
+        yield f"the tensor {shown(message.name)} lies in another file"
+    elif isinstance(message, onnx.AttributeProto) and (message.HasField("g") or message.graphs):
+        yield f"a graph inside a layer, as its {shown(message.name)}"
+    elif isinstance(message, onnx.TrainingInfoProto):
+        yield "graphs for training"
+    elif isinstance(message, onnx.FunctionProto):
+        yield f"a function of its own, {shown(message.name)}"
+    elif isinstance(message, onnx.NodeProto) and message.domain not in OPSETS:
+        yield f"the operator {shown(message.op_type)} of {shown(message.domain)}, which is not ONNX's own"
+
+
+def fine_tuned(base: bytes, tensors: Arrays) -> bytes:
+    """The base network with its tensors replaced by the fine-tuned ones; the classifier's are left out.
+
+    Every tensor must have its place and every place its tensor, in the right shape: everything else is refused.
+    """
+    model = check_network(base, "the base network")
+    if problems := _unfit(model.graph):
+        raise _refusal("the base network cannot be fine-tuned", problems)
+    given, problems = _without_prefixes(tensors)
+    counted = _assigned(model.graph, _counted(model.graph), given)
+    called = _assigned(model.graph, _called(model.graph), given)
+    replacements, misfits = min(counted, called, key=lambda way: len(way[1]))
+    if not counted[1] and not called[1] and not _same(counted[0], called[0]):
+        problems.append("the names of its layers fit the base network in two ways")
+    if problems or misfits:
+        raise _refusal("the tensors do not fit the base network", problems + misfits)
+    for initializer in model.graph.initializer:
+        if initializer.name in replacements:
+            initializer.CopyFrom(numpy_helper.from_array(replacements[initializer.name], initializer.name))
+    try:
+        onnx.checker.check_model(model)
+    except Exception as error:  # the checker raises several kinds
+        raise WeightsError(f"the base network is not valid ONNX: {error}") from error
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _unfit(graph: onnx.GraphProto) -> list[str]:
+    """Why the graph is not one of those that GM-Arc fine-tunes."""
+    initializers = {tensor.name for tensor in graph.initializer}
+    inputs = [value.name for value in graph.input if value.name not in initializers]
+    problems = [
+        f"{len(values)} {kind}s: expected one" for kind, values in (("input", inputs), ("output", graph.output))
+        if len(values) != 1
+    ]  # fmt: skip
+    if len(initializers) != len(graph.initializer):
+        problems.append("two tensors of one name")
+    for node in graph.node:
+        where = f"{node.op_type} {shown(node.name)}"
+        numbers = {attribute.name: attribute.f or attribute.i for attribute in node.attribute}
+        if node.op_type not in OPERATORS:
+            problems.append(f"the operator {shown(node.op_type)}")
+        scaled = numbers.get("alpha", 1) != 1 or numbers.get("beta", 1) != 1 or numbers.get("transA", 0) != 0
+        if node.op_type == "Gemm" and scaled:
+            problems.append(f"{where} scales or transposes its input")
+        if node.op_type == "BatchNormalization" and (numbers.get("training_mode") or len(node.output) != 1):
+            problems.append(f"{where} is in training mode")
+        if node.op_type in PARAMETERS and not {name for name in node.input[1:] if name} <= initializers:
+            problems.append(f"{where} takes its parameters from other layers")
+    return problems
+
+
+def _counted(graph: onnx.GraphProto) -> list[str]:
+    """The layers' names in older versions of onnx2torch: operator, and how many of it came before."""
+    seen: Counter[str] = Counter()
+    names = []
+    for node in graph.node:
+        names.append(f"{node.op_type}_{seen[node.op_type]}")
+        seen[node.op_type] += 1
+    return names
+
+
+def _called(graph: onnx.GraphProto) -> list[str]:
+    """The layers' names in newer versions: the node's own, made fit for a module and counted where it is not unique."""
+    seen: Counter[str] = Counter()
+    names = []
+    for node in graph.node:
+        name = (node.name.replace(".", "/") or node.op_type).lstrip("/")
+        names.append(f"{name}_{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return names
+
+
+def _places(graph: onnx.GraphProto, layers: list[str]) -> Iterator[_Place]:
+    """All places for tensors, if the graph's nodes are called as these layers."""
+    initializers = {tensor.name for tensor in graph.initializer}
+    one_gemm = sum(node.op_type == "Gemm" for node in graph.node) == 1
+    numbered = 0
+    for node, layer in zip(graph.node, layers, strict=True):
+        if node.op_type in PARAMETERS:
+            transposed = node.op_type == "Gemm" and not any(a.name == "transB" and a.i for a in node.attribute)
+            for initializer, parameter in zip(node.input[1:], PARAMETERS[node.op_type], strict=False):
+                also = (f"Gemm.{parameter}",) if node.op_type == "Gemm" and one_gemm else ()  # so GM-Arc renames it
+                if initializer:
+                    yield _Place(initializer, (f"{layer}.{parameter}", *also), transposed=transposed)
+        elif node.op_type in WITH_INITIALIZERS:
+            for initializer in (name for name in node.input if name in initializers):
+                also = (f"{layer}.weight",) if node.op_type == "PRelu" else ()
+                name = f"initializers.onnx_initializer_{numbered}"
+                yield _Place(initializer, (name, *also), per_channel=node.op_type == "PRelu")
+                numbered += 1
+
+
+def _without_prefixes(tensors: Arrays) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
+    """The tensors by their names inside `base` and `features`, without the classifier's and the counters."""
+    given: dict[str, npt.NDArray[Any]] = {}
+    problems = []
+    for name, tensor in tensors.items():
+        if name.startswith(LEFT_OUT) or name.endswith(".num_batches_tracked"):
+            continue
+        prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")
+        if name.removeprefix(prefix) in given:
+            problems.append(f"the tensor {shown(name)} is there twice, under two prefixes")
+        given[name.removeprefix(prefix)] = tensor
+    return given, problems
+
+
+def _assigned(
+    graph: onnx.GraphProto, layers: list[str], given: Arrays
+) -> tuple[dict[str, npt.NDArray[np.float32]], list[str]]:
+    """The tensor of each initializer, and what does not fit, if the graph's nodes are called as these layers."""
+    initializers = {tensor.name: tensor for tensor in graph.initializer}
+    replacements: dict[str, npt.NDArray[np.float32]] = {}
+    problems = []
+    left_over = dict.fromkeys(given)
+    for place in _places(graph, layers):
+        name = next((name for name in place.names if name in left_over), None)
+        if name is None:
+            problems.append(f"there is no tensor {shown(place.names[0])}")
+            continue
+        del left_over[name]
+        try:
+            tensor = _fitted(given[name], place, initializers[place.initializer])
+        except ValueError as error:
+            problems.append(f"the tensor {shown(name)} {error}")
+            continue
+        if not np.array_equal(replacements.setdefault(place.initializer, tensor), tensor):
+            problems.append(f"the tensor {shown(name)} shares its place with another one")
+    problems += [f"there is no place for the tensor {shown(name)}" for name in left_over]
+    return replacements, problems
+
+
+def _fitted(tensor: npt.NDArray[Any], place: _Place, initializer: onnx.TensorProto) -> npt.NDArray[np.float32]:
+    """The tensor as the initializer needs it."""
+    shape = tuple(initializer.dims)
+    wanted = shape[::-1] if place.transposed else shape
+    if place.per_channel and shape[1:] == (1,) * len(shape[1:]) and tensor.shape == shape[:1]:
+        tensor = tensor.reshape(shape)
+    if tensor.shape != wanted:
+        raise ValueError(f"has shape {tensor.shape}, expected {wanted}")
+    if tensor.dtype.kind != "f" or initializer.data_type != onnx.TensorProto.FLOAT:
+        raise ValueError(f"has numbers of type {tensor.dtype}, expected floats in both files")
+    with np.errstate(over="ignore"):  # told below
+        fitted = np.ascontiguousarray(tensor.T if place.transposed else tensor, dtype=np.float32)
+    if not np.isfinite(fitted).all():
+        raise ValueError("has values that are not finite")
+    return fitted
+
+
+def _same(first: Arrays, second: Arrays) -> bool:
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def _refusal(what: str, problems: list[str]) -> WeightsError:
+    more = [f"… {len(problems)} problems in all"] if len(problems) > LISTED_PROBLEMS else []
+    return WeightsError("\n  ".join([f"{what}:", *problems[:LISTED_PROBLEMS], *more]))

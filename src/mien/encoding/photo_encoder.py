@@ -1,0 +1,168 @@
+"""Many photos to embeddings, spread over the cores; what goes wrong with one photo stays with that photo."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from stat import S_ISREG
+from time import perf_counter
+
+import cv2
+import numpy as np
+
+from mien.core.arrays import Float32s
+from mien.core.encoder import VIEWS, Encoder
+from mien.core.errors import InvalidPhotoError
+from mien.encoding.alignment import CROP_SIDE
+from mien.encoding.detection import Detector
+from mien.encoding.manifest import EncoderManifest
+from mien.encoding.network import Network
+from mien.encoding.photo import Pixels, check_bytes, decode_photo
+from mien.encoding.quality import PhotoFacts, facts_of
+from mien.encoding.subject import Choice, Subject, find_subject
+from mien.encoding.views import views_of
+
+PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
+
+Report = Callable[[int, int], None]  # called with the photos done so far and all of them
+Watch = Callable[[str, float], None]  # called with a stage's name and its seconds
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A photo to be encoded: its bytes, or the file that has them."""
+
+    image_id: str
+    source: Path | bytes
+    face: Choice = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the file does; cheaper than reading it."""
+        if isinstance(self.source, bytes):
+            return hashlib.sha256(self.source).hexdigest()
+        try:
+            status = self.source.stat()
+        except OSError:
+            return "not there"
+        return f"{status.st_size} {status.st_mtime_ns} {self.face}"
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedPhoto:
+    """A photo's raw embedding, and what was seen on it."""
+
+    image_id: str
+    embedding: Float32s  # (representations, dimensions)
+    facts: PhotoFacts
+
+
+@dataclass(frozen=True)
+class RefusedPhoto:
+    """A photo that cannot be encoded, and why."""
+
+    image_id: str
+    reason: str
+
+
+Result = EncodedPhoto | RefusedPhoto
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoEncoder:
+    """An encoder with its networks loaded."""
+
+    manifest: EncoderManifest
+    detector: Detector
+    models: tuple[Network, ...]
+
+    @property
+    def encoder(self) -> Encoder:
+        """The identity that its embeddings carry."""
+        return self.manifest.encoder
+
+    def encode(self, photos: Sequence[Photo]) -> Iterator[Result]:
+        """Encodes photos in their order; memory holds one decoded photo per core, however many there are."""
+        workers = min(os.cpu_count() or 1, max(len(photos), 1))
+        size = max(1, min(PHOTOS_PER_BATCH, ceil(len(photos) / workers)))
+        batches = [photos[start : start + size] for start in range(0, len(photos), size)]
+        pool = ThreadPoolExecutor(workers)
+        try:
+            with _one_thread_each():
+                for batch in pool.map(self.encode_batch, batches):
+                    yield from batch
+        finally:
+            pool.shutdown(cancel_futures=True)  # whoever stops asking does not wait for the rest
+
+    def encode_batch(self, photos: Sequence[Photo], watch: Watch = lambda _stage, _seconds: None) -> list[Result]:
+        """Encodes a few photos on one core, each model run once."""
+        results: list[Result] = []
+        seen: list[tuple[int, Subject]] = []
+        for place, photo in enumerate(photos):
+            try:
+                with _timed("reading", watch):
+                    pixels = decode_photo(read_photo(photo.source))
+                with _timed("finding the face", watch):
+                    seen.append((place, find_subject(pixels, self.detector, photo.face)))
+                results.append(RefusedPhoto(photo.image_id, ""))
+            except InvalidPhotoError as error:
+                results.append(RefusedPhoto(photo.image_id, str(error)))
+        if seen:
+            with _timed("embedding", watch):
+                embeddings = self.embed([subject.crop for _, subject in seen])
+            for (place, subject), embedding in zip(seen, embeddings, strict=True):
+                results[place] = EncodedPhoto(photos[place].image_id, embedding, facts_of(subject))
+        return results
+
+    def try_out(self) -> None:
+        """Runs every network once, on a black picture; outputs of another shape than expected are refused."""
+        side = self.manifest.detector.longer_side
+        self.detector.faces(np.zeros((side, side, 3), dtype=np.uint8), least_confidence=1.0)
+        self.embed([np.zeros((CROP_SIDE, CROP_SIDE, 3), dtype=np.uint8)])
+
+    def embed(self, crops: Sequence[Pixels]) -> Float32s:
+        """Raw embeddings (crops, representations, dimensions), representations in the order (model, flip, gray)."""
+        views = np.concatenate([views_of(crop) for crop in crops])
+        of_models = [
+            network.run(model.input.scaled(views))[0].reshape(len(crops), len(VIEWS), -1)
+            for network, model in zip(self.models, self.manifest.models, strict=True)
+        ]
+        return np.concatenate(of_models, axis=1)
+
+
+def read_photo(source: Path | bytes) -> bytes:
+    """A photo's bytes; a file too large, or one that is none, is not even opened."""
+    if isinstance(source, bytes):
+        return source
+    try:
+        status = source.stat()
+        if not S_ISREG(status.st_mode):
+            raise InvalidPhotoError("it is not a file")
+        check_bytes(status.st_size)
+        return source.read_bytes()
+    except OSError as error:
+        raise InvalidPhotoError(f"it cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def _timed(stage: str, watch: Watch) -> Iterator[None]:
+    started = perf_counter()
+    yield
+    watch(stage, perf_counter() - started)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """While photos are spread over the cores, OpenCV's own threads would only get in the way."""
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(before)

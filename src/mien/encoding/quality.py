@@ -1,0 +1,106 @@
+"""What a person should know about a photo before trusting its embedding; hints, not judgements."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+
+from mien.core.arrays import Floats
+from mien.core.cohort import Encodings
+from mien.core.embeddings import mean_cosine_distance, unit_rows
+from mien.core.errors import shown
+from mien.encoding.photo import Pixels
+from mien.encoding.subject import SURE, Subject
+
+SMALLEST_FACE = 50  # pixels; the crop would show it at twice its size
+LEAST_SHARPNESS = 20  # what a crop has that was blurred by one to one and a half of its pixels
+MOST_TURN = 0.35
+NODDING = (0.25, 0.9)
+
+
+@dataclass(frozen=True)
+class PhotoFacts:
+    """What was seen on a photo."""
+
+    faces: int  # that could have been meant
+    box: tuple[int, int, int, int]  # of the face that was encoded: left, top, right, bottom, in pixels
+    confidence: float  # of the detector, 0 to 1
+    face_size: int  # pixels
+    sharpness: float  # variance of the crop's second derivative
+    turn: float  # where the nose is between the eyes: 0 is the middle, 0.5 under an eye
+    nod: float  # where the nose is between eyes (0) and mouth (1)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The facts that speak against the photo, as sentences."""
+        low, high = NODDING
+        found = {
+            f"one of {self.faces} faces was taken, the one at {self.box}": self.faces > 1,
+            f"the detector is only {self.confidence:.0%} sure of this face": self.confidence < SURE,
+            f"the face has only {self.face_size} pixels: a larger photo would tell more": (
+                self.face_size < SMALLEST_FACE
+            ),
+            f"the photo is blurred (sharpness {self.sharpness:.0f})": self.sharpness < LEAST_SHARPNESS,
+            "the head is turned to the side: a photo from the front would tell more": abs(self.turn) > MOST_TURN,
+            "the head is tilted up or down: a photo from the front would tell more": not low < self.nod < high,
+        }
+        return tuple(sentence for sentence, holds in found.items() if holds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Facts and warnings as plain values."""
+        return {**asdict(self), "warnings": self.warnings}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> PhotoFacts:
+        """The inverse of `dataclasses.asdict`, also after a way through JSON."""
+        return cls(**{**values, "box": tuple(values["box"])})
+
+
+def facts_of(subject: Subject) -> PhotoFacts:
+    """Looks at a photo's face."""
+    left, top, right, bottom = (round(float(side)) for side in subject.face.box)
+    turn, nod = pose(subject.landmarks)
+    return PhotoFacts(
+        faces=subject.faces,
+        box=(left, top, right, bottom),
+        confidence=round(subject.face.confidence, 4),
+        face_size=round(subject.face.size),
+        sharpness=round(sharpness(subject.crop), 1),
+        turn=round(turn, 3),
+        nod=round(nod, 3),
+    )
+
+
+def pose(landmarks: Floats) -> tuple[float, float]:
+    """Turn and nod of a levelled face.
+
+    >>> pose(np.array([(30, 50), (70, 50), (50, 70), (35, 90), (65, 90)]))
+    (0.0, 0.5)
+    """
+    left_eye, right_eye, nose, left_mouth, right_mouth = landmarks
+    eyes, mouth = (left_eye + right_eye) / 2, (left_mouth + right_mouth) / 2
+    eye_distance = max(float(np.linalg.norm(right_eye - left_eye)), 1e-6)
+    face_height = max(float(mouth[1] - eyes[1]), 1e-6)
+    middle = eyes[0] + (mouth[0] - eyes[0]) * (nose[1] - eyes[1]) / face_height
+    return float((nose[0] - middle) / eye_distance), float((nose[1] - eyes[1]) / face_height)
+
+
+def sharpness(crop: Pixels) -> float:
+    """The variance of the Laplacian of the gray crop: small where nothing has an edge."""
+    return float(cv2.Laplacian(cv2.cvtColor(crop, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var())
+
+
+def different_persons(encodings: Encodings, same_person_distance: float | None) -> list[str]:
+    """A sentence for each two photos of one query that look like two persons; none where the limit is not known."""
+    rows = unit_rows(encodings.embeddings)
+    distances = mean_cosine_distance(rows, rows)
+    limit = np.inf if same_person_distance is None else same_person_distance
+    return [
+        f"{shown(encodings.image_ids[one])} and {shown(encodings.image_ids[other])} look like two persons"
+        f" (distance {distances[one, other]:.2f}; two photos of one person are mostly below {limit:.2f})"
+        for one, other in zip(*np.triu_indices(len(rows), 1), strict=True)
+        if distances[one, other] > limit
+    ]

@@ -1,0 +1,139 @@
+"""Where encoders live: manifests that come with mien, and folders that hold a manifest with its networks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from pydantic import ValidationError
+
+from mien.core.errors import InvalidFileError, WeightsError, shown
+from mien.encoding.detection import OUTPUT_WIDTHS, Detector
+from mien.encoding.fine_tuned import check_network
+from mien.encoding.manifest import EncoderManifest
+from mien.encoding.network import Network
+from mien.encoding.photo_encoder import PhotoEncoder
+
+DEFAULT = "mobilefacenet"
+MANIFEST = "encoder.json"
+
+
+@dataclass(frozen=True)
+class StoredEncoder:
+    """A manifest, and the folder where its networks are or will be."""
+
+    manifest: EncoderManifest
+    folder: Path
+
+    def missing(self) -> tuple[str, ...]:
+        """The roles whose network is not there yet."""
+        parts = self.manifest.parts.items()
+        return tuple(role for role, part in parts if part.sha256 is None or not (self.folder / part.file).is_file())
+
+    def load(self) -> PhotoEncoder:
+        """The encoder, ready; every file is checked before anything of it is used."""
+        if missing := self.missing():
+            raise WeightsError(f"the encoder {self.manifest.name} lacks {', '.join(missing)}: {self._advice(missing)}")
+        detector = Detector(self._network("detector", OUTPUT_WIDTHS), self.manifest.detector)
+        models = tuple(self._network(model.name, [model.dimensions]) for model in self.manifest.models)
+        return PhotoEncoder(self.manifest, detector, models)
+
+    def _network(self, role: str, widths: Sequence[int]) -> Network:
+        return Network(self.content(role), str(self.folder / self.manifest.parts[role].file), widths)
+
+    def content(self, role: str) -> bytes:
+        """A network's bytes, which are what the manifest says and nothing but a network."""
+        part = self.manifest.parts[role]
+        path = self.folder / part.file
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InvalidFileError(path, [f"{error.strerror}: {self._advice([role])}"]) from error
+        if hashlib.sha256(content).hexdigest() != part.sha256:
+            raise WeightsError(f"{path} is not the file that the manifest describes (its SHA-256 differs): get it anew")
+        check_network(content, path.name)
+        return content
+
+    def put(self, role: str, content: bytes) -> StoredEncoder:
+        """Stores a network; where the manifest already says which one it must be, another is refused."""
+        part = self.manifest.parts.get(role)
+        if part is None:
+            raise WeightsError(
+                f"{self.manifest.name} has no part {shown(role)}: its parts are {', '.join(self.manifest.parts)}"
+            )
+        check_network(content, role)
+        sha256 = hashlib.sha256(content).hexdigest()
+        if part.made_from is not None and sha256 != part.sha256:
+            raise WeightsError(f"this is not the published {self.manifest.name}/{role}: its SHA-256 is {sha256}")
+        manifest = self.manifest.with_hashes({role: sha256})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / part.file, content)
+        write_whole(self.folder / MANIFEST, manifest.model_dump_json(indent=2, exclude_none=True).encode())
+        return StoredEncoder(manifest, self.folder)
+
+    def _advice(self, roles: Sequence[str]) -> str:
+        if all(self.manifest.parts[role].made_from for role in roles):
+            return f"run `mien weights get {self.manifest.name}`"
+        return f"run `mien weights convert FILE --as {self.manifest.name}/{roles[0]}`, see `mien weights list`"
+
+
+def cache_folder() -> Path:
+    """Where networks are kept: $MIEN_CACHE, or mien's part of the user's cache."""
+    if given := os.environ.get("MIEN_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mien"
+
+
+def known_encoders() -> dict[str, StoredEncoder]:
+    """The encoders that come with mien, and those that were put into the cache, by name."""
+    built_in = resources.files("mien.encoding") / "manifests"
+    names = [file.name.removesuffix(".json") for file in built_in.iterdir() if file.name.endswith(".json")]
+    folder = cache_folder()
+    names += [path.parent.name for path in folder.glob(f"*/{MANIFEST}")] if folder.is_dir() else []
+    return {name: stored_encoder(name) for name in sorted(set(names))}
+
+
+def stored_encoder(name: str) -> StoredEncoder:
+    """An encoder by its name, or by the path of its folder or manifest."""
+    built_in = resources.files("mien.encoding") / "manifests" / f"{name}.json"
+    in_cache = cache_folder() / name
+    if os.sep not in name and built_in.is_file():
+        manifest = EncoderManifest.model_validate_json(built_in.read_bytes())
+        if (in_cache / MANIFEST).is_file():  # it knows the files that a lab put there, and may be older otherwise
+            manifest = manifest.with_hashes(read_manifest(in_cache / MANIFEST).hashes)
+        return StoredEncoder(manifest, in_cache)
+    if os.sep not in name and (in_cache / MANIFEST).is_file():
+        return StoredEncoder(read_manifest(in_cache / MANIFEST), in_cache)
+    path = Path(name) / MANIFEST if Path(name).is_dir() else Path(name)
+    if not path.is_file():
+        raise WeightsError(
+            f"no encoder {shown(name)}: give a name from `mien weights list`, or the folder of an {MANIFEST}"
+        )
+    return StoredEncoder(read_manifest(path), path.parent)
+
+
+def read_manifest(path: Path) -> EncoderManifest:
+    """A manifest from a file."""
+    try:
+        return EncoderManifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, line['loc'])) or 'file'}: {line['msg']}" for line in error.errors()]
+        raise InvalidFileError(path, problems) from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file so that it is there completely or not at all."""
+    with NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise

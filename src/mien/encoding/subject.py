@@ -1,0 +1,92 @@
+"""Which face of a photo is meant, and its aligned crop: detected, levelled, detected again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mien.core.arrays import Floats
+from mien.core.errors import InvalidPhotoError
+from mien.encoding.alignment import aligned_crop, levelled, levelling
+from mien.encoding.detection import Detector, Face
+from mien.encoding.photo import Pixels
+
+LEAST_CONFIDENCE = 0.5  # of a face that can be encoded
+SURE = 0.9  # a second face counts from here on, if it is large enough
+COMPANION_SIZE = 0.5  # of the main face's; what is smaller is a bystander
+SECOND_LOOK = 0.02  # the official pipeline's own threshold: the face is known to be there
+SAME_PLACE = 0.5  # of the face's size, between two looks at one face
+
+Choice = int | Literal["main"] | None  # a face's number from the left, the most prominent one, or "there is one only"
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The face that is encoded."""
+
+    crop: Pixels
+    face: Face  # as first seen, in the photo's pixels
+    landmarks: Floats  # on the levelled photo
+    faces: int  # that could have been meant
+
+
+def find_subject(photo: Pixels, detector: Detector, choice: Choice) -> Subject:
+    """The chosen face of a photo, or a refusal that says which faces there are."""
+    candidates = companions(detector.faces(photo, least_confidence=LEAST_CONFIDENCE), photo.shape[:2])
+    face = chosen_face(candidates, choice, photo.shape[:2])
+    level = levelled(photo, face.landmarks)
+    again = seen_again(face, detector.faces(level, least_confidence=SECOND_LOOK))
+    # cut to whole pixels as the official pipeline does: an official gallery and a photo encoded here are to agree
+    return Subject(aligned_crop(level, np.trunc(again)), face, again, len(candidates))
+
+
+def prominence(face: Face, size: Sequence[int]) -> float:
+    """How likely this face is the subject: large and near the middle, both in pixels."""
+    middle = np.array([size[1], size[0]]) / 2
+    return float(face.size - np.linalg.norm((face.box[:2] + face.box[2:]) / 2 - middle))
+
+
+def companions(faces: Sequence[Face], size: Sequence[int]) -> list[Face]:
+    """The most prominent face, and the others that could be meant as well; from left to right."""
+    if not faces:
+        return []
+    main = max(faces, key=lambda face: prominence(face, size))
+    others = [
+        face
+        for face in faces
+        if face is not main and face.confidence >= SURE and face.size >= COMPANION_SIZE * main.size
+    ]
+    return sorted([main, *others], key=lambda face: (face.box[0], face.box[1]))
+
+
+def chosen_face(faces: Sequence[Face], choice: Choice, size: Sequence[int]) -> Face:
+    """The face that the user means."""
+    if not faces:
+        raise InvalidPhotoError("no face was found: take a photo from the front, with the whole face on it")
+    if choice == "main":
+        return max(faces, key=lambda face: prominence(face, size))
+    if choice is None and len(faces) > 1:
+        raise InvalidPhotoError(f"{len(faces)} faces: {_boxes(faces)}: cut the photo, or choose one with --face")
+    number = 1 if choice is None else choice
+    if not 1 <= number <= len(faces):
+        raise InvalidPhotoError(f"there is no face {number}: {_boxes(faces)}")
+    return faces[number - 1]
+
+
+def seen_again(face: Face, faces: Sequence[Face]) -> Floats:
+    """The landmarks of the same face on the levelled photo; where it is not seen again, those of the first look."""
+    turn = levelling(face.landmarks)
+    turned: Floats = face.landmarks @ turn[:, :2].T + turn[:, 2]
+    away = [float(np.linalg.norm(other.landmarks - turned, axis=1).mean()) for other in faces]
+    nearest = int(np.argmin(away)) if away else None
+    return turned if nearest is None or away[nearest] > SAME_PLACE * face.size else faces[nearest].landmarks
+
+
+def _boxes(faces: Sequence[Face]) -> str:
+    return ", ".join(
+        f"face {number} at ({', '.join(str(round(float(side))) for side in face.box)})"
+        for number, face in enumerate(faces, start=1)
+    )

@@ -1,0 +1,33 @@
+"""What became of photos: a table for a file, and the same as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from mien.encoding.photo_encoder import EncodedPhoto, Result
+from mien.encoding.quality import PhotoFacts
+from mien.report.rankings import write_separated
+
+COLUMNS = ("image_id", "encoded", "reason", "warnings", *(field.name for field in fields(PhotoFacts)))
+
+
+def photo_document(result: Result) -> dict[str, Any]:
+    """A photo's facts and warnings, or why it was refused."""
+    if isinstance(result, EncodedPhoto):
+        return {"image_id": result.image_id, "encoded": True, **result.facts.as_dict()}
+    return {"image_id": result.image_id, "encoded": False, "reason": result.reason}
+
+
+def write_photos(path: Path, results: Sequence[Result]) -> None:
+    """A row per photo, the refused ones first."""
+    rows = []
+    for result in sorted(results, key=lambda result: isinstance(result, EncodedPhoto)):
+        values = photo_document(result)
+        values["encoded"] = "yes" if values["encoded"] else "no"
+        values["warnings"] = "; ".join(values.get("warnings", ()))
+        values["box"] = " ".join(map(str, values.get("box", ())))
+        rows.append({name: values.get(name, "") for name in COLUMNS})
+    write_separated(path, rows, delimiter=",")

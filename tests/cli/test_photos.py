@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mien.encoding.store import MANIFEST, stored_encoder
+from mien.storage.formats import read_encodings
+
+GALLERY_PHOTOS, QUERY_PHOTOS = (0, 1, 2), (3, 4)
+
+
+@pytest.fixture(scope="session")
+def folder(default_encoder, faces, tmp_path_factory):
+    """Eight persons whose photos show one face each, as a lab would keep them: a folder and a table."""
+    root = tmp_path_factory.mktemp("lab")
+    chosen = ("005", "009", "014", "016", "017", "020", "021", "023")
+    rows = []
+    for number in chosen:
+        (root / "photos" / number).mkdir(parents=True)
+        for photo in range(5):
+            shutil.copy(faces / f"person_{number}" / f"photo_{photo}.jpg", root / "photos" / number / f"{photo}.jpg")
+        rows += [(f"{number}/{photo}.jpg", f"patient {number}", f"disorder {number}") for photo in GALLERY_PHOTOS]
+    with (root / "table.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("image_id", "subject", "label"), *rows])
+    return root
+
+
+def build(mien, folder, directory, *options):
+    return mien(
+        "gallery", "build", directory, "--photos", folder / "photos", "--metadata", folder / "table.csv",
+        "--face", "main", *options,
+    )  # fmt: skip
+
+
+def test_photos_of_a_patient_are_ranked_against_a_gallery_of_photos(mien, folder, tmp_path):
+    code, out, err = build(mien, folder, tmp_path / "g")
+    assert code == 0, err
+    assert "24 images added" in out
+    assert "16 images of the encodings are in no table" in err
+    assert not list(tmp_path.glob("*.partial"))
+    photos = [folder / "photos" / "014" / f"{photo}.jpg" for photo in QUERY_PHOTOS]
+    code, out, err = mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "main", "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    (query,) = answer["queries"]
+    assert query["disorders"][0]["disorder_id"] == "disorder 014"
+    assert query["image_ids"] == ["3.jpg", "4.jpg"]
+    assert query["excluded_gallery_patients"] == []
+    assert [photo["image_id"] for photo in answer["photos"]] == ["3.jpg", "4.jpg"]
+    assert {"confidence", "face_size", "sharpness", "box", "warnings"} <= set(answer["photos"][0])
+    assert answer["gallery"]["encoder"]["name"] == "mobilefacenet"
+    again, out, _ = build(mien, folder, tmp_path / "g")
+    assert again == 0
+    assert "0 images added, 24 there already" in " ".join(out.split())
+
+
+def test_a_photo_of_the_gallery_is_recognised_whatever_its_name(mien, folder, tmp_path):
+    build(mien, folder, tmp_path / "g")
+    shutil.copy(folder / "photos" / "014" / "0.jpg", tmp_path / "unknown.jpg")
+    _, out, _ = mien("rank", "--gallery", tmp_path / "g", tmp_path / "unknown.jpg", "--face", "main", "--json")
+    (query,) = json.loads(out)["queries"]
+    assert query["excluded_gallery_patients"] == ["patient 014"]
+
+
+def test_photos_of_two_persons_are_answered_with_a_warning(mien, folder, tmp_path):
+    build(mien, folder, tmp_path / "g")
+    shutil.copy(folder / "photos" / "017" / "3.jpg", tmp_path / "other.jpg")
+    photos = [folder / "photos" / "014" / "3.jpg", tmp_path / "other.jpg"]
+    code, _, err = mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "main")
+    assert code == 0
+    assert "'3.jpg' and 'other.jpg' look like two persons (distance " in err
+
+
+def test_a_photo_without_a_face_or_with_two_is_refused_with_the_reason(mien, folder, faces, tmp_path):
+    build(mien, folder, tmp_path / "g")
+    noise = np.random.default_rng(3).integers(0, 256, (200, 200, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    two = faces / "person_030" / "photo_0.jpg"
+    code, out, err = mien("rank", "--gallery", tmp_path / "g", tmp_path / "noise.png", two)
+    assert (code, out) == (1, "")
+    assert "photo 'noise.png': no face was found" in err
+    assert "photo 'photo_0.jpg': 2 faces: face 1 at (" in err
+    for choice, number in (("2", 2), ("photo_0.jpg=1", 1), ("main", 2)):
+        code, out, _ = mien("rank", "--gallery", tmp_path / "g", two, "--face", choice, "--json")
+        assert code == 0
+        (photo,) = json.loads(out)["photos"]
+        assert (photo["box"][0] > 50) == (number == 2)
+        assert any("one of 2 faces" in warning for warning in photo["warnings"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--face", "0"), ("--face", "x=1"), ("--face", "left"), ("--metadata", "t.csv"), ("--encodings", "e.csv")],
+)
+def test_wrong_usage_of_photos_has_exit_code_two(mien, folder, tmp_path, options):
+    build(mien, folder, tmp_path / "g")
+    photos = [folder / "photos" / "014" / f"{photo}.jpg" for photo in QUERY_PHOTOS]
+    assert mien("rank", "--gallery", tmp_path / "g", *photos, *options)[0] == 2
+    assert mien("rank", "--gallery", tmp_path / "g")[0] == 2
+    assert mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "1")[0] == 2  # of which photo?
+    assert mien("gallery", "build", tmp_path / "n", "--photos", folder / "photos")[0] == 2  # who is on them?
+    assert mien("gallery", "build", tmp_path / "n")[0] == 2
+
+
+def test_a_gallery_is_built_of_all_its_photos_or_says_which_are_missing(mien, folder, tmp_path):
+    photos = tmp_path / "photos"
+    shutil.copytree(folder / "photos", photos)
+    (photos / "005" / "0.jpg").write_text("not a photo")
+    (photos / "009" / "1.jpg").unlink()
+    arguments = ("gallery", "build", tmp_path / "g", "--photos", photos, "--metadata", folder / "table.csv")
+    code, _, err = mien(*arguments, "--face", "main")
+    assert code == 1
+    assert "there is no photo '009/1.jpg'" in err
+    assert not (tmp_path / "g").exists()
+    shutil.copy(folder / "photos" / "009" / "1.jpg", photos / "009" / "1.jpg")
+    code, _, err = mien(*arguments, "--face", "main")
+    assert code == 1
+    assert "photo '005/0.jpg': it is text" in err
+    assert not (tmp_path / "g").exists()
+    code, out, _ = mien(*arguments, "--face", "main", "--allow-missing", "--json")
+    assert code == 0
+    assert json.loads(out)["images_without_encoding"] == ["005/0.jpg"]
+    assert json.loads(out)["images_added"] == 23
+
+
+def test_ids_of_a_table_never_reach_the_file_system(mien, folder, tmp_path):
+    shutil.copy(folder / "photos" / "005" / "0.jpg", tmp_path / "secret.jpg")
+    (tmp_path / "table.csv").write_text("image_id,subject,label\n../../secret.jpg,p,d\n")
+    options = ("--photos", folder / "photos", "--metadata", tmp_path / "table.csv")
+    code, _, err = mien("gallery", "build", tmp_path / "g", *options)
+    assert code == 1
+    assert "there is no photo '../../secret.jpg'" in err
+
+
+def test_encodings_are_written_as_parquet_and_in_the_official_layout(mien, folder, tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number, name in enumerate(("11.jpg", "12_rot_aligned.jpg", "13.jpg")):
+        shutil.copy(folder / "photos" / "014" / f"{number}.jpg", photos / name)
+    (photos / "14.txt").write_text("notes")
+    code, out, err = mien("encode", photos, "--out", tmp_path / "e.parquet", "--face", "main")
+    assert code == 0, err
+    assert "3 of 4 photos encoded by mobilefacenet" in out
+    assert "photo '14.txt': it is text" in err
+    rows = list(csv.DictReader((tmp_path / "e.photos.csv").read_text().splitlines()))
+    assert [row["image_id"] for row in rows] == ["14.txt", "11.jpg", "12_rot_aligned.jpg", "13.jpg"]
+    assert [row["encoded"] for row in rows] == ["no", "yes", "yes", "yes"]
+    assert "text" in rows[0]["reason"]
+    assert mien("encode", photos, "--out", tmp_path / "e.csv", "--face", "main")[0] == 0
+    parquet, official = (read_encodings(tmp_path / name).encodings for name in ("e.parquet", "e.csv"))
+    assert parquet.image_ids == ("11.jpg", "12_rot_aligned.jpg", "13.jpg")
+    assert official.image_ids == ("11", "12", "13")
+    np.testing.assert_array_equal(official.embeddings, parquet.embeddings)
+    assert official.encoder.representation_names == parquet.encoder.representation_names
+    header, first = (tmp_path / "e.csv").read_text().splitlines()[:2]
+    assert header == "img_name;model;flip;gray;class_conf;representations"
+    assert first.startswith("11_rot_aligned.jpg;m0;0;0;[0];[")
+
+
+def test_encode_says_what_it_cannot_do(mien, folder, tmp_path):
+    photo = folder / "photos" / "014" / "0.jpg"
+    assert "the suffix names the format" in mien("encode", photo, "--out", tmp_path / "e.txt")[2]
+    assert "no encoder 'nobody'" in mien("encode", photo, "--out", tmp_path / "e.parquet", "--encoder", "nobody")[2]
+    assert "lacks detector, m0, m1, m2" in mien("encode", photo, "--out", tmp_path / "e.csv", "--encoder", "gm-arc")[2]
+    assert "no such file" in mien("encode", tmp_path / "gone", "--out", tmp_path / "e.parquet")[2]
+    (tmp_path / "notes.txt").write_text("notes")
+    code, _, err = mien("encode", tmp_path / "notes.txt", "--out", tmp_path / "e.parquet")
+    assert code == 1
+    assert "none of the 1 photos could be encoded" in err
+    assert not (tmp_path / "e.parquet").exists()
+
+
+def test_a_killed_run_goes_on_and_gives_the_same(folder, tmp_path):
+    program = "from mien.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "encode", str(folder / "photos"), "--face", "main", "--out"]
+    subprocess.run([*command, str(tmp_path / "whole.parquet")], check=True, capture_output=True)
+    run = subprocess.Popen(
+        [*command, str(tmp_path / "cut.parquet")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    journal = tmp_path / "cut.parquet.partial"
+    while run.poll() is None and not (journal.exists() and journal.stat().st_size > 40_000):
+        time.sleep(0.005)
+    run.kill()
+    run.wait()
+    assert not (tmp_path / "cut.parquet").exists()
+    subprocess.run([*command, str(tmp_path / "cut.parquet")], check=True, capture_output=True)
+    whole, cut = (read_encodings(tmp_path / name).encodings for name in ("whole.parquet", "cut.parquet"))
+    assert whole.image_ids == cut.image_ids
+    np.testing.assert_allclose(whole.embeddings, cut.embeddings, rtol=1e-4, atol=1e-4)
+    assert not journal.exists()
+
+
+def test_another_encoder_than_the_gallerys_is_refused_before_the_work(mien, folder, ten_syndromes, tmp_path):
+    assert mien("gallery", "build", tmp_path / "g", "--encodings", ten_syndromes)[0] == 0
+    code, _, err = mien("rank", "--gallery", tmp_path / "g", folder / "photos" / "014" / "3.jpg")
+    assert code == 1
+    assert "a photo is encoded by mobilefacenet (4 x 128" in err
+    assert "the gallery by unnamed encoder (1 x 320)" in err
+
+
+def test_weights_are_listed_and_verified(mien, default_encoder, tmp_path, monkeypatch):
+    code, out, _ = mien("weights", "list", "--json")
+    assert code == 0
+    encoders = {encoder["name"]: encoder for encoder in json.loads(out)["encoders"]}
+    assert encoders["mobilefacenet"]["missing"] == []
+    assert encoders["gm-arc"]["missing"] == ["detector", "m0", "m1", "m2"]
+    assert "MobileFaceNet" in mien("weights", "list")[1]
+    assert mien("weights", "verify") == (0, "mobilefacenet: sound\n", "")
+    monkeypatch.setenv("MIEN_CACHE", str(tmp_path))
+    shutil.copytree(default_encoder.folder, tmp_path / "mobilefacenet")
+    network = tmp_path / "mobilefacenet" / "m0.onnx"
+    content = bytearray(network.read_bytes())
+    content[-1000] ^= 1
+    network.write_bytes(bytes(content))
+    code, out, _ = mien("weights", "verify")
+    assert code == 1
+    assert "SHA-256 differs" in " ".join(out.split())
+    network.unlink()
+    assert "run `mien weights get mobilefacenet`" in " ".join(mien("weights", "verify", "--json")[1].split())
+    assert stored_encoder("mobilefacenet").missing() == ("m0",)
+
+
+def test_an_encoder_can_be_a_folder(mien, folder, default_encoder, tmp_path):
+    shutil.copytree(default_encoder.folder, tmp_path / "mine")
+    manifest = json.loads((tmp_path / "mine" / MANIFEST).read_text())
+    manifest["name"] = "mine"
+    (tmp_path / "mine" / MANIFEST).write_text(json.dumps(manifest))
+    photo = folder / "photos" / "014" / "0.jpg"
+    code, out, err = mien("encode", photo, "--out", tmp_path / "e.parquet", "--encoder", tmp_path / "mine")
+    assert code == 0, err
+    assert "encoded by mine (4 x 128" in out
+    del manifest["detector"]["strides"]
+    manifest["models"][0]["input"]["deviation"] = [1, 0, 1]
+    (tmp_path / "mine" / MANIFEST).write_text(json.dumps(manifest))
+    code, _, err = mien("encode", photo, "--out", tmp_path / "e.parquet", "--encoder", tmp_path / "mine")
+    assert code == 1
+    assert "detector.strides: Field required" in err
+    assert "models.0.input.deviation.1: Input should be greater than 0" in err
