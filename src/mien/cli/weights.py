@@ -108,7 +108,8 @@ def verify(encoder: EncoderName = "mobilefacenet", json: options.JsonOption = Fa
 
 def _network(file: Path, base: Path | None) -> bytes:
     """The ONNX network that a file of weights describes."""
-    from mien.encoding.fine_tuned import check_network, fine_tuned  # noqa: PLC0415
+    from mien.encoding.fine_tuned import fine_tuned  # noqa: PLC0415
+    from mien.encoding.network import check_network  # noqa: PLC0415
     from mien.encoding.networks import network_of  # noqa: PLC0415
     from mien.storage.formats.torch_file import read_tensors  # noqa: PLC0415
 

@@ -18,6 +18,21 @@ def shown(text: str, *, longest: int = 80) -> str:
     return repr(text if len(text) <= longest else text[:longest] + "…")
 
 
+def listed(what: object, problems: Sequence[str], advice: str | None = None) -> str:
+    """All problems of one thing, up to a hundred, and what helps.
+
+    >>> listed("a.csv", ["row 2: no label"])
+    'a.csv: row 2: no label'
+    """
+    lines = list(problems[:LISTED_PROBLEMS])
+    if len(problems) > LISTED_PROBLEMS:
+        lines.append(f"… {len(problems)} problems in all")
+    if advice:
+        lines.append(advice)
+    separator = " " if len(lines) == 1 else "\n  "
+    return f"{what}:{separator}" + separator.join(lines)
+
+
 class MienError(Exception):
     """The input was refused; the message says what was found where, and what to do."""
 
@@ -46,13 +61,7 @@ class InvalidFileError(MienError, ValueError):
     """A file that is not what it should be; every problem is listed, up to a hundred."""
 
     def __init__(self, file: object, problems: Sequence[str], *, advice: str | None = None) -> None:
-        lines = list(problems[:LISTED_PROBLEMS])
-        if len(problems) > LISTED_PROBLEMS:
-            lines.append(f"… {len(problems)} problems in all")
-        if advice:
-            lines.append(advice)
-        separator = " " if len(lines) == 1 else "\n  "
-        super().__init__(f"{file}:{separator}" + separator.join(lines))
+        super().__init__(listed(file, problems, advice))
 
 
 class InvalidPhotoError(MienError, ValueError):

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from mien.core.errors import LISTED_PROBLEMS, WeightsError, shown
+from mien.core.errors import WeightsError, listed, shown
+from mien.encoding.network import check_network
 
 PARAMETERS = {  # in the order of the operator's inputs, after the first
     "Conv": ("weight", "bias"),
@@ -32,7 +33,6 @@ OPERATORS = frozenset(
         *("AveragePool", "MaxPool", "GlobalAveragePool", "ReduceMean", "LpNormalization"),
     }
 )
-OPSETS = frozenset({"", "ai.onnx"})  # two names of ONNX's own operators
 PREFIXES = ("base.", "features.")
 LEFT_OUT = "classifier."  # the head, which ranks the disorders that were trained on
 
@@ -48,47 +48,6 @@ class _Place(NamedTuple):
     per_channel: bool = False  # (channels, 1, 1) here, perhaps (channels) there
 
 
-def check_network(content: bytes, name: str = "the network") -> onnx.ModelProto:
-    """The ONNX file, parsed: refused if it is none, leads to other files, or brings its own operators or subgraphs."""
-    try:
-        model = onnx.load_model_from_string(content)
-    except Exception as error:  # protobuf's errors are no public names
-        raise WeightsError(f"{name} is not an ONNX file: nothing was loaded") from error
-    # ONNX Runtime takes a file with these letters for one of its own format, whatever else it may be
-    if content[4:8] == b"ORTM" or not (model.ir_version and model.opset_import and model.graph.node):
-        raise WeightsError(f"{name} is not an ONNX file: nothing was loaded")
-    problems = list(dict.fromkeys(problem for message in _messages(model) for problem in _dangers(message)))
-    if problems:
-        raise _refusal(f"{name} is refused, nothing was loaded", problems)
-    return model
-
-
-def _messages(message: Any) -> Iterator[Any]:
-    """A protobuf message and all that it holds, wherever it is hidden."""
-    yield message
-    for _, value in message.ListFields():
-        for part in [value] if hasattr(value, "ListFields") else value if hasattr(value, "append") else ():
-            if hasattr(part, "ListFields"):
-                yield from _messages(part)
-
-
-def _dangers(message: Any) -> Iterator[str]:
-    for field, value in message.ListFields():
-        texts = () if field.type != field.TYPE_STRING else [value] if isinstance(value, str | bytes) else value
-        if any(isinstance(text, bytes) for text in texts):  # what protobuf hands over where it is not UTF-8
-            yield f"a {field.name} that is no text"
-    if isinstance(message, onnx.TensorProto) and (message.data_location or message.external_data):
-        yield f"the tensor {shown(message.name)} lies in another file"
-    elif isinstance(message, onnx.AttributeProto) and (message.HasField("g") or message.graphs):
-        yield f"a graph inside a layer, as its {shown(message.name)}"
-    elif isinstance(message, onnx.TrainingInfoProto):
-        yield "graphs for training"
-    elif isinstance(message, onnx.FunctionProto):
-        yield f"a function of its own, {shown(message.name)}"
-    elif isinstance(message, onnx.NodeProto) and message.domain not in OPSETS:
-        yield f"the operator {shown(message.op_type)} of {shown(message.domain)}, which is not ONNX's own"
-
-
 def fine_tuned(base: bytes, tensors: Arrays) -> bytes:
     """The base network with its tensors replaced by the fine-tuned ones; the classifier's are left out.
 
@@ -96,7 +55,7 @@ def fine_tuned(base: bytes, tensors: Arrays) -> bytes:
     """
     model = check_network(base, "the base network")
     if problems := _unfit(model.graph):
-        raise _refusal("the base network cannot be fine-tuned", problems)
+        raise WeightsError(listed("the base network cannot be fine-tuned", problems))
     given, problems = _without_prefixes(tensors)
     counted = _assigned(model.graph, _counted(model.graph), given)
     called = _assigned(model.graph, _called(model.graph), given)
@@ -104,7 +63,7 @@ def fine_tuned(base: bytes, tensors: Arrays) -> bytes:
     if not counted[1] and not called[1] and not _same(counted[0], called[0]):
         problems.append("the names of its layers fit the base network in two ways")
     if problems or misfits:
-        raise _refusal("the tensors do not fit the base network", problems + misfits)
+        raise WeightsError(listed("the tensors do not fit the base network", problems + misfits))
     for initializer in model.graph.initializer:
         if initializer.name in replacements:
             initializer.CopyFrom(numpy_helper.from_array(replacements[initializer.name], initializer.name))
@@ -239,8 +198,3 @@ def _fitted(tensor: npt.NDArray[Any], place: _Place, initializer: onnx.TensorPro
 
 def _same(first: Arrays, second: Arrays) -> bool:
     return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
-
-
-def _refusal(what: str, problems: list[str]) -> WeightsError:
-    more = [f"… {len(problems)} problems in all"] if len(problems) > LISTED_PROBLEMS else []
-    return WeightsError("\n  ".join([f"{what}:", *problems[:LISTED_PROBLEMS], *more]))

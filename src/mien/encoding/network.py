@@ -1,16 +1,21 @@
-"""A network file as something that runs."""
+"""A network file: what it may hold, and how it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 
 from mien.core.arrays import Float32s
-from mien.core.errors import WeightsError
+from mien.core.errors import WeightsError, listed, shown
 
 onnxruntime.set_default_logger_severity(3)  # warnings about graphs are for those who write them
+
+
+OPSETS = frozenset({"", "ai.onnx"})  # two names of ONNX's own operators
 
 
 class Network:
@@ -46,3 +51,44 @@ class Network:
         if [(shape[0], shape[-1]) for shape in shapes] != [(len(batch), width) for width in self._widths]:
             raise WeightsError(f"{self._name} gives outputs of shapes {shapes}: they should end with {self._widths}")
         return outputs
+
+
+def check_network(content: bytes, name: str = "the network") -> onnx.ModelProto:
+    """The ONNX file, parsed: refused if it is none, leads to other files, or brings its own operators or subgraphs."""
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as error:  # protobuf's errors are no public names
+        raise WeightsError(f"{name} is not an ONNX file: nothing was loaded") from error
+    # ONNX Runtime takes a file with these letters for one of its own format, whatever else it may be
+    if content[4:8] == b"ORTM" or not (model.ir_version and model.opset_import and model.graph.node):
+        raise WeightsError(f"{name} is not an ONNX file: nothing was loaded")
+    problems = list(dict.fromkeys(problem for message in _messages(model) for problem in _dangers(message)))
+    if problems:
+        raise WeightsError(listed(f"{name} is refused, nothing was loaded", problems))
+    return model
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """A protobuf message and all that it holds, wherever it is hidden."""
+    yield message
+    for _, value in message.ListFields():
+        for part in [value] if hasattr(value, "ListFields") else value if hasattr(value, "append") else ():
+            if hasattr(part, "ListFields"):
+                yield from _messages(part)
+
+
+def _dangers(message: Any) -> Iterator[str]:
+    for field, value in message.ListFields():
+        texts = () if field.type != field.TYPE_STRING else [value] if isinstance(value, str | bytes) else value
+        if any(isinstance(text, bytes) for text in texts):  # what protobuf hands over where it is not UTF-8
+            yield f"a {field.name} that is no text"
+    if isinstance(message, onnx.TensorProto) and (message.data_location or message.external_data):
+        yield f"the tensor {shown(message.name)} lies in another file"
+    elif isinstance(message, onnx.AttributeProto) and (message.HasField("g") or message.graphs):
+        yield f"a graph inside a layer, as its {shown(message.name)}"
+    elif isinstance(message, onnx.TrainingInfoProto):
+        yield "graphs for training"
+    elif isinstance(message, onnx.FunctionProto):
+        yield f"a function of its own, {shown(message.name)}"
+    elif isinstance(message, onnx.NodeProto) and message.domain not in OPSETS:
+        yield f"the operator {shown(message.op_type)} of {shown(message.domain)}, which is not ONNX's own"

@@ -14,9 +14,8 @@ from pydantic import ValidationError
 
 from mien.core.errors import InvalidFileError, WeightsError, shown
 from mien.encoding.detection import OUTPUT_WIDTHS, Detector
-from mien.encoding.fine_tuned import check_network
 from mien.encoding.manifest import EncoderManifest
-from mien.encoding.network import Network
+from mien.encoding.network import Network, check_network
 from mien.encoding.photo_encoder import PhotoEncoder
 
 DEFAULT = "mobilefacenet"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from mien.core.arrays import Float32s
-from mien.core.errors import WeightsError, shown
+from mien.core.errors import WeightsError, listed, shown
 
 Shape = Sequence[int | str]
 Tensors = Mapping[str, npt.NDArray[Any]]  # by the names of the file they come from
@@ -19,6 +19,7 @@ Tensors = Mapping[str, npt.NDArray[Any]]  # by the names of the file they come f
 OPSET = 17
 IR_VERSION = 8  # what ONNX Runtime has read since 2022
 EPSILON = 1e-5  # of PyTorch's batch norms
+MOST_PROBLEMS = 5  # told: weights of another network have hundreds
 COUNTER = "num_batches_tracked"  # of a batch norm; says nothing about the network
 
 
@@ -127,7 +128,7 @@ class Graph:
         """The finished network: "photos" (images, 3, *size) to outputs, each with its layer and (images, *shape)."""
         self._problems += [f"unknown tensor {shown(left)}" for left in self._unused]
         if self._problems:
-            raise WeightsError(f"these are not weights of {name}: {_first(self._problems)}")
+            raise WeightsError(listed(f"these are not weights of {name}", self._problems[:MOST_PROBLEMS]))
         for wanted, (layer, _) in outputs.items():
             self._nodes.append(helper.make_node("Identity", [layer], [wanted], wanted))
         graph = helper.make_graph(
@@ -155,8 +156,3 @@ class Graph:
 
 def _value(name: str, *shape: int | str) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["images", *shape])
-
-
-def _first(problems: Iterable[str], most: int = 5) -> str:
-    lines = list(problems)
-    return "; ".join(lines[:most]) + (f"; … {len(lines)} problems in all" if len(lines) > most else "")

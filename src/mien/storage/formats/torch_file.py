@@ -6,85 +6,19 @@ numbers behind them. Two contents: a state dict, and a whole pickled module, whi
 
 from __future__ import annotations
 
-import math
-import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from mien.core.errors import InvalidFileError, shown
-from mien.storage.formats.inert_pickle import NUMPY_NAMES, Inert, next_inert, reason
-
-NUMBERS = {  # as numpy calls them, the last digit being their bytes
-    "torch.FloatStorage": "f4",
-    "torch.DoubleStorage": "f8",
-    "torch.HalfStorage": "f2",
-    "torch.BFloat16Storage": "bf2",
-    "torch.LongStorage": "i8",
-    "torch.IntStorage": "i4",
-    "torch.ShortStorage": "i2",
-    "torch.CharStorage": "i1",
-    "torch.ByteStorage": "u1",
-    "torch.BoolStorage": "b1",
-}
-TENSORS = {"torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2"}
-PARAMETERS = {"torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state"}
-TENSOR_WITH_STATE = "torch._tensor._rebuild_from_type_v2"
-GRAPH_MODULES = {
-    f"torch.fx.graph_module.reduce_{kind}graph_module" for kind in ("", "deploy_", "package_")
-}  # called with the module's attributes, and the source of its `forward`
-ORDERED = {"collections.OrderedDict", "collections.defaultdict"}
-KNOWN_NAMES = frozenset(
-    {
-        *NUMBERS,
-        *NUMPY_NAMES,
-        *(TENSORS | PARAMETERS | GRAPH_MODULES | ORDERED),
-        TENSOR_WITH_STATE,
-        "_codecs.encode",  # bytes, up to protocol 2
-        "builtins.getattr",  # onnx2torch's `Add` keeps `torch.add`, pickled as a look-up in `_VariableFunctionsClass`
-        "builtins.set",
-        *(f"torch.{name}" for name in ("Size", "Tensor", "device", "float16", "float32", "float64", "int64", "bool")),
-        "torch._C._VariableFunctions",
-        "torch._C._VariableFunctionsClass",
-        "torch.fx._symbolic_trace.Tracer",
-        "torch.nn.backends.thnn._get_thnn_function_backend",
-        "torch.nn.parallel.data_parallel.DataParallel",
-        "torch.nn.parameter.Buffer",
-        "torch.nn.parameter.Parameter",
-    }
-)
-KNOWN_PREFIXES = ("torch.nn.modules.", "torch.nn.functional.", "onnx2torch.", "lib.models.")
+from mien.storage.formats.inert_pickle import next_inert, reason
+from mien.storage.formats.torch_records import KNOWN, Arrays, Storage, named_arrays, outside_object
 
 LARGEST_FILE = 4 * 2**30
 LONGEST_DESCRIPTION = 2 * 2**20  # a pickle without its numbers: a network of a hundred layers takes 0.3 MB
-LONGEST_NAME = 300
-DEEPEST_MODULE = 50
-MOST_PARTS = 20_000  # in a few bytes, a module can hold itself many times over
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
-
-Arrays = dict[str, npt.NDArray[Any]]
-
-
-class _KnownNames:
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES))
-
-
-class _Storage(NamedTuple):
-    """Numbers that lie elsewhere in the file; a tuple, so that the pickle cannot change it once it is checked."""
-
-    key: str
-    number: str
-    elements: int
-
-    @property
-    def size(self) -> int:
-        return self.elements * int(self.number[-1])
 
 
 def read_tensors(path: Path) -> Arrays:
@@ -125,15 +59,15 @@ def _from_zip(path: Path, size: int) -> Arrays:
         if byte_order not in {b"little", b"big"}:
             raise ValueError("an unknown byte order")
 
-        def numbers(storage: _Storage) -> bytes:
+        def numbers(storage: Storage) -> bytes:
             entry = entries.get(f"data/{storage.key}")
             if entry is None or entry.file_size != storage.size:
                 raise ValueError(f"storage {storage.key} is missing, or not of the size it should be")
             return archive.read(entry)
 
         description = archive.read(entries["data.pkl"])
-        root, _ = next_inert(description, path, _KnownNames(), outside=lambda pid: _outside(pid, size))
-        return _arrays(root, numbers, byte_order="<" if byte_order == b"little" else ">")
+        root, _ = next_inert(description, path, KNOWN, outside=lambda pid: outside_object(pid, size))
+        return named_arrays(root, numbers, byte_order="<" if byte_order == b"little" else ">")
 
 
 def _entries(infos: Iterable[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
@@ -159,16 +93,16 @@ def _entries(infos: Iterable[zipfile.ZipInfo], size: int) -> dict[str, zipfile.Z
 def _from_pickles(path: Path) -> Arrays:
     """PyTorch's format before version 1.6: magic number, protocol, machine, description, keys, and then the numbers."""
     content = path.read_bytes()
-    storages: dict[str, _Storage] = {}
+    storages: dict[str, Storage] = {}
     position = 0
 
     def outside(pid: Any) -> Any:
-        found = _outside(pid, len(content))
-        if isinstance(found, _Storage) and storages.setdefault(found.key, found) != found:
+        found = outside_object(pid, len(content))
+        if isinstance(found, Storage) and storages.setdefault(found.key, found) != found:
             raise ValueError(f"storage {found.key} has two sizes or types")
         return found
 
-    def following(known: _KnownNames | tuple[()] = ()) -> Any:
+    def following(known: Container[str] = ()) -> Any:
         nonlocal position
         value, position = next_inert(
             content, path, known, start=position, longest=LONGEST_DESCRIPTION, outside=outside if known else None
@@ -180,14 +114,12 @@ def _from_pickles(path: Path) -> Arrays:
             raise ValueError("it starts like none of PyTorch's formats")
     if following().get("little_endian") is not True:
         raise ValueError("written by a big-endian machine")
-    root = following(_KnownNames())
+    root = following(KNOWN)
     numbers = _numbers_behind(content, following(), position, storages)
-    return _arrays(root, lambda storage: numbers[storage.key], byte_order="<")
+    return named_arrays(root, lambda storage: numbers[storage.key], byte_order="<")
 
 
-def _numbers_behind(
-    content: bytes, keys: Any, position: int, storages: Mapping[str, _Storage]
-) -> dict[str, memoryview]:
+def _numbers_behind(content: bytes, keys: Any, position: int, storages: Mapping[str, Storage]) -> dict[str, memoryview]:
     """The numbers of each storage: how many, then all of them; the last ends the file."""
     view = memoryview(content)
     numbers = {}
@@ -202,117 +134,3 @@ def _numbers_behind(
     if position != len(content):
         raise ValueError("something follows its last storage")
     return numbers
-
-
-def _outside(pid: Any, file_size: int) -> _Storage | type[Inert]:
-    """What a persistent id stands for: a storage, or (in the older format) a class with its source."""
-    match pid:
-        case ("module", type() as kind, _, _) if issubclass(kind, Inert):
-            return kind
-        case ("storage", type() as kind, str(key), _, int(elements), *view) if issubclass(kind, Inert):
-            if kind.name not in NUMBERS:
-                raise ValueError(f"numbers of type {shown(kind.name)}")
-            if not re.fullmatch(r"[0-9]{1,20}", key) or view not in ([], [None]):
-                raise ValueError("a storage with an unusual key, or a view of another")
-            storage = _Storage(key, NUMBERS[kind.name], elements)
-            if not 0 <= storage.size <= file_size:
-                raise ValueError(f"storage {key} would be larger than the file")
-            return storage
-    raise ValueError("it refers to an outside object that is no storage")
-
-
-def _arrays(root: Any, numbers: Callable[[_Storage], bytes | memoryview], *, byte_order: str) -> Arrays:
-    arrays: Arrays = {}
-    loaded: dict[_Storage, npt.NDArray[Any]] = {}
-    for count, (name, record) in enumerate(_named_parts(root)):
-        if count > MOST_PARTS:
-            raise ValueError("more parts than any network has")
-        if record is None:
-            continue
-        storage, offset, shape, strides = _layout(name, record)
-        if storage not in loaded:
-            loaded[storage] = _flat(numbers(storage), storage.number, byte_order)
-        flat = loaded[storage]
-        arrays[name] = np.lib.stride_tricks.as_strided(
-            flat[offset:], shape, [stride * flat.itemsize for stride in strides], writeable=False
-        )
-    return arrays
-
-
-def _flat(content: bytes | memoryview, number: str, byte_order: str) -> npt.NDArray[Any]:
-    """A storage's numbers in the machine's own byte order; `bfloat16` becomes the float32 of the same value."""
-    if number == "b1":
-        return np.not_equal(np.frombuffer(content, np.uint8), 0)
-    if number == "bf2":
-        upper_half = np.frombuffer(content, f"{byte_order}u2").astype(np.uint32) << 16
-        return upper_half.view(np.float32)
-    return np.frombuffer(bytes(content), f"{byte_order}{number}").astype(number, copy=False)
-
-
-def _layout(name: str, record: Any) -> tuple[_Storage, int, tuple[int, ...], tuple[int, ...]]:
-    """Where a tensor's numbers lie: storage, offset, shape, strides; nothing outside of the storage."""
-    while isinstance(record, Inert) and record.name in PARAMETERS | {TENSOR_WITH_STATE}:
-        rebuild, _, args, *_ = record.args
-        record = rebuild(*args) if record.name == TENSOR_WITH_STATE and isinstance(args, tuple) else rebuild
-    if not (isinstance(record, Inert) and record.name in TENSORS):
-        raise ValueError(f"{shown(name)} is no tensor")
-    storage, offset, shape, strides, *flags = record.args
-    if any(flags[2:]):
-        raise ValueError(f"tensor {shown(name)} is conjugated or negated")
-    shape, strides = (axes.args[0] if isinstance(axes, Inert) else axes for axes in (shape, strides))
-    if not isinstance(storage, _Storage) or len(shape) != len(strides) or len(shape) > 32:
-        raise ValueError(f"tensor {shown(name)} has no proper storage or shape")
-    if any(type(value) is not int or not 0 <= value < 2**48 for value in (offset, *shape, *strides)):
-        raise ValueError(f"tensor {shown(name)} has a negative, huge or fractional place")
-    count = math.prod(shape)
-    last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if count else offset
-    if count > storage.elements or last > storage.elements - bool(count):
-        raise ValueError(f"tensor {shown(name)} reaches beyond its storage")
-    return storage, offset, tuple(shape), tuple(strides)
-
-
-def _named_parts(root: Any) -> Iterator[tuple[str, Any]]:
-    """Names and records of tensors; None for every module, and for every parameter that is not there."""
-    content = _mapping(root)
-    if content is None:
-        return _module_parts(root, "", 0)
-    nested = _mapping(content.get("state_dict"))
-    return iter(_named(content if nested is None else nested))
-
-
-def _module_parts(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """A module's tensors as its `state_dict()` lists them: its own parameters and buffers, then those of its parts."""
-    attributes = module.state if isinstance(module, Inert) else None
-    if isinstance(module, Inert) and module.name in GRAPH_MODULES:
-        attributes = next((arg for arg in module.args if isinstance(arg, dict)), None)
-    if not isinstance(attributes, dict) or depth > DEEPEST_MODULE:
-        where = shown(prefix[:-1]) if prefix else "its content"
-        raise ValueError(f"{where} is neither tensor nor module, or too deep in others")
-    yield prefix, None
-    left_out = attributes.get("_non_persistent_buffers_set", ())
-    names_left_out = (left_out.args or ((),))[0] if isinstance(left_out, Inert) else left_out
-    for name, record in _named(_mapping(attributes.get("_parameters"))):
-        yield prefix + name, record
-    for name, record in _named(_mapping(attributes.get("_buffers"))):
-        yield prefix + name, None if name in names_left_out else record
-    for name, part in _named(_mapping(attributes.get("_modules"))):
-        if part is None:
-            yield prefix + name, None
-        else:
-            yield from _module_parts(part, f"{prefix}{name}.", depth + 1)
-
-
-def _mapping(value: Any) -> dict[Any, Any] | None:
-    """A dict, or what an ordered dict's record holds."""
-    if isinstance(value, Inert) and value.name in ORDERED:
-        pairs = value.args[0] if value.args and isinstance(value.args[0], list) else []
-        return dict(pairs) | value.items
-    return value if isinstance(value, dict) else None
-
-
-def _named(parts: Mapping[Any, Any] | None) -> list[tuple[str, Any]]:
-    if parts is None or len(parts) > MOST_PARTS:
-        raise ValueError("a module without parts, or with more than any network has")
-    if not all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in parts):
-        raise ValueError("a tensor or module without a proper name")
-    return list(parts.items())
