@@ -77,6 +77,11 @@ def test_photos_of_two_persons_are_answered_with_a_warning(mien, folder, tmp_pat
     code, _, err = mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "main")
     assert code == 0
     assert "'3.jpg' and 'other.jpg' look like two persons (distance " in err
+    code, out, _ = mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "main", "--json")
+    answer = json.loads(out)
+    (warning,) = answer["warnings"]
+    assert "look like two persons" in warning
+    assert [photo["alone"][0]["disorder_id"] for photo in answer["photos"]] == ["disorder 014", "disorder 017"]
 
 
 def test_a_photo_without_a_face_or_with_two_is_refused_with_the_reason(mien, folder, faces, tmp_path):

@@ -28,8 +28,8 @@ LISTED = 10
 
 def query_of_photos(
     paths: Sequence[Path], of_gallery: Encoder | None, encoder: str | None, face: Sequence[str] | None
-) -> tuple[Query, list[dict[str, Any]]]:
-    """The photos of one patient as a query, and what was seen on each; all of them must do."""
+) -> tuple[Query, dict[str, Any]]:
+    """The photos of one patient as a query, and what the answer says of them; all of them must do."""
     photos = chosen_photos(find_photos(paths), face)
     loaded = loaded_encoder(encoder, of_gallery)
     results = encode_photos(loaded, photos)
@@ -37,9 +37,11 @@ def query_of_photos(
         raise InvalidFileError("photos", refused, advice="mend these, or rank without them")
     print_warnings(results)
     encodings = encodings_of(results, loaded)
-    for warning in different_persons(encodings, loaded.manifest.same_person_distance):
+    warnings = different_persons(encodings, loaded.manifest.same_person_distance)
+    for warning in warnings:
         show.note(warning)
-    return Query(encodings, ids_are_file_names=True), [photo_document(result) for result in results]
+    beside = {"photos": [photo_document(result) for result in results], "warnings": warnings}
+    return Query(encodings, ids_are_file_names=True), beside
 
 
 def cohort_of_photos(

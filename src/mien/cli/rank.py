@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,12 @@ from mien.cli import options, show
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.ranking import rank as rank_queries
-from mien.report.rankings import check_out, ranking_document, write_rankings
+from mien.report.rankings import check_out, plain, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
-from mien.storage.loading import LeftOut, Source, load_queries
+from mien.storage.loading import Source, load_queries
 
 QUERIES_PER_STEP = 500  # between two movements of the progress bar
+DISORDERS_PER_PHOTO = 3  # shown for each photo of a query by itself
 
 
 def rank(
@@ -43,28 +45,23 @@ def rank(
         check_out(out, inputs=[*([encodings] if encodings else photos or ()), *(metadata or ())], gallery=gallery)
     opened = Gallery.open(gallery)
     opened.index  # noqa: B018 an empty gallery is refused before anything is read
-    queries, left_out, seen = _queries(
-        photos, encodings, metadata, encoder, face, opened.encoder, allow_missing=allow_missing
-    )
+    queries, beside = _queries(photos, encodings, metadata, encoder, face, opened.encoder, allow_missing=allow_missing)
     with show.progress("ranking") as report:
         rankings = []
         for start in range(0, len(queries), QUERIES_PER_STEP):
             step = queries[start : start + QUERIES_PER_STEP]
             rankings += rank_queries(opened, step, chosen, top=None if top.lower() == "all" else int(top))
             report(start + len(step), len(queries))
-    show.print_left_out(left_out)
+    alone = rank_queries(opened, queries, replace(chosen, fusion="none"), top=DISORDERS_PER_PHOTO) if photos else []
     if out is not None:
         write_rankings(out, rankings, opened, chosen)
         show.note(f"{out}: {len(rankings):,} rankings")
     if json:
-        document = ranking_document(rankings, opened, chosen)
-        if left_out.images_without_encoding:
-            document["images_without_encoding"] = left_out.images_without_encoding
-        if seen:
-            document["photos"] = seen
-        show.print_json(document)
+        for photo, ranking in zip(beside.get("photos", ()), alone, strict=True):
+            photo["alone"] = plain(ranking.disorders)
+        show.print_json({**ranking_document(rankings, opened, chosen), **beside})
     elif out is None:
-        show.print_answer(rankings, opened, chosen)
+        show.print_answer(rankings, opened, chosen, each_photo=alone if len(alone) > 1 else ())
 
 
 def _queries(
@@ -76,8 +73,8 @@ def _queries(
     of_gallery: Encoder | None,
     *,
     allow_missing: bool,
-) -> tuple[list[Query], LeftOut, list[dict[str, Any]]]:
-    """The queries that the options name, and what was seen on photos."""
+) -> tuple[list[Query], dict[str, Any]]:
+    """The queries that the options name, and what the answer says beside them."""
     if (encodings is None) == (not photos):
         raise typer.BadParameter("give either photos of one patient or --encodings")
     if photos and metadata:
@@ -86,8 +83,11 @@ def _queries(
         raise typer.BadParameter("--face belongs to photos")
     if encodings is not None:
         with show.progress("reading encodings") as report:
-            return *load_queries(Source(encodings, metadata or (), encoder, allow_missing), report), []
+            queries, left_out = load_queries(Source(encodings, metadata or (), encoder, allow_missing), report)
+        show.print_left_out(left_out)
+        missing = left_out.images_without_encoding
+        return queries, {"images_without_encoding": missing} if missing else {}
     from mien.cli.photos import query_of_photos  # noqa: PLC0415 onnxruntime is heavy
 
-    query, seen = query_of_photos(photos or [], of_gallery, encoder, face)
-    return [query], LeftOut(0, ()), seen
+    query, beside = query_of_photos(photos or [], of_gallery, encoder, face)
+    return [query], beside

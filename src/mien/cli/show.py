@@ -18,11 +18,11 @@ from mien.benchmark.measure import Line
 from mien.core.errors import shown
 from mien.core.evidence import RankedDisorder
 from mien.core.method import Method
+from mien.core.progress import Progress as ReportProgress
 from mien.core.ranking import Ranking
 from mien.report.rankings import NOTICE
 from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut
-from mien.storage.loading import Progress as ReportProgress
 
 if TYPE_CHECKING:
     from mien.encoding.store import StoredEncoder  # onnxruntime is heavy
@@ -111,8 +111,10 @@ def print_encoder(stored: StoredEncoder) -> None:
     console().print(table)
 
 
-def print_answer(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:
-    """Rankings for a person: what was compared with what, the tables, the notice."""
+def print_answer(
+    rankings: Sequence[Ranking], gallery: Gallery, method: Method, each_photo: Sequence[Ranking] = ()
+) -> None:
+    """Rankings for a person: what was compared with what, the tables, what each photo says by itself, the notice."""
     counts = gallery.as_dict()
     console().print(
         f"[bold]gallery[/] {text(str(gallery.directory))}, generation {gallery.generation}:"
@@ -122,6 +124,9 @@ def print_answer(rankings: Sequence[Ranking], gallery: Gallery, method: Method) 
     )
     console().print(f"[bold]method[/]  {', '.join(f'{name} {value}' for name, value in method.as_dict().items())}\n")
     print_rankings(rankings)
+    if each_photo:
+        console().print("\n[bold]each photo by itself[/]")
+        console().print(_summary(each_photo))
     console().print(f"\n[dim]Distances: smaller is closer. {NOTICE}[/]")
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError
-from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Report, Result
+from mien.core.progress import Progress
+from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
 from mien.encoding.quality import PhotoFacts
 from mien.version import __version__
 
@@ -85,7 +86,7 @@ class Journal:
         self.path.unlink()
 
 
-def encode_into(journal: Journal, encoder: PhotoEncoder, photos: Sequence[Photo], report: Report) -> list[Result]:
+def encode_into(journal: Journal, encoder: PhotoEncoder, photos: Sequence[Photo], report: Progress) -> list[Result]:
     """Encodes the photos that the journal does not have yet, and hands out all of them in their order."""
     fingerprint_of = {photo.image_id: photo.fingerprint for photo in photos}
     known = journal.fingerprints()

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mien.core.errors import WeightsError
+from mien.core.progress import Progress
 from mien.encoding.manifest import Origin
 from mien.encoding.networks import NETWORKS
 from mien.encoding.networks.graph import Tensors
@@ -20,11 +21,10 @@ MOST_BYTES = 1 << 30  # of one file in a package
 SECONDS = 600
 
 ReadTensors = Callable[[Path], Tensors]  # reads a PyTorch file without running anything of it
-Report = Callable[[int, int], None]
 
 
 def get_encoder(
-    stored: StoredEncoder, read_tensors: ReadTensors, report: Report, package: Path | None = None
+    stored: StoredEncoder, read_tensors: ReadTensors, report: Progress, package: Path | None = None
 ) -> StoredEncoder:
     """Makes the networks of an encoder from the packages that its manifest names; `package`: a copy at hand."""
     parts = stored.manifest.parts

@@ -30,7 +30,6 @@ from mien.encoding.views import views_of
 
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
 
-Report = Callable[[int, int], None]  # called with the photos done so far and all of them
 Watch = Callable[[str, float], None]  # called with a stage's name and its seconds
 
 

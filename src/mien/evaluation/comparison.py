@@ -6,7 +6,7 @@ blocks and threads, decides no rank, and equal embeddings tie.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -19,6 +19,7 @@ from mien.core.fusion import fuse_distances, fuse_embeddings
 from mien.core.index import CentroidKind, disorder_centroid
 from mien.core.method import Method
 from mien.core.outcomes import MISSED, true_ranks
+from mien.core.progress import Progress, silent
 from mien.core.roster import Label, Roster
 from mien.core.scores import Parts
 from mien.core.scores.nearest import nearest_distance
@@ -28,7 +29,6 @@ from mien.evaluation.cases import Case, Round
 
 SetName = Literal["freq", "rare", "multi-freq", "multi-rare"]
 GalleryName = Literal["unified", "split"]
-Progress = Callable[[int, int], None]
 
 SETS: tuple[SetName, ...] = ("freq", "rare", "multi-freq", "multi-rare")
 GALLERIES: tuple[GalleryName, ...] = ("unified", "split")
@@ -99,7 +99,7 @@ class Comparison:
         *,
         alphas: Sequence[float] = (),
         centroids: Sequence[CentroidKind] = CENTROIDS,
-        progress: Progress = lambda _done, _all: None,
+        progress: Progress = silent,
     ) -> None:
         """`alphas` of the proportional score and kinds of `centroids` are those that will be asked for."""
         self.rounds = tuple(rounds)

@@ -9,8 +9,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from mien.core.progress import Progress, silent
 from mien.core.study import Release, Study
-from mien.evaluation.comparison import Comparison, Progress, SetName
+from mien.evaluation.comparison import Comparison, SetName
 
 Tables = dict[str, Sequence[NamedTuple]]  # what an experiment finds: rows by the name of their table
 Row = TypeVar("Row", bound=NamedTuple)
@@ -29,7 +30,7 @@ class Lab:
     comparison: Comparison
     seed: int = 0
     releases: Sequence[Release] = ()
-    progress: Progress = field(default=lambda _done, _all: None)  # within the experiment that is running
+    progress: Progress = field(default=silent)  # within the experiment that is running
 
     def rng(self, purpose: str) -> np.random.Generator:
         """Random numbers of their own for each purpose, so that no experiment depends on which ran before."""

@@ -26,17 +26,17 @@ def ranking_document(rankings: Sequence[Ranking], gallery: Gallery, method: Meth
         "tool": {"name": "mien", "version": __version__},
         "method": method.as_dict(),
         "gallery": gallery.as_dict(),
-        "queries": [_plain(ranking) for ranking in rankings],
+        "queries": [plain(ranking) for ranking in rankings],
         "notice": NOTICE,
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Named tuples as dictionaries, distances rounded."""
     if isinstance(value, Ranking | RankedDisorder):
-        return {name: _plain(item) for name, item in value._asdict().items()}
+        return {name: plain(item) for name, item in value._asdict().items()}
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
@@ -48,7 +48,7 @@ def ranking_rows(rankings: Sequence[Ranking], gallery: Gallery, method: Method) 
                 "patient_id": ranking.patient_id,
                 "image_ids": json.dumps(ranking.image_ids),
                 "excluded_gallery_patients": json.dumps(ranking.excluded_gallery_patients),
-                **_plain(line),
+                **plain(line),
                 "method": json.dumps(method.as_dict()),
                 "gallery_generation": gallery.generation,
                 "encoder": str(gallery.encoder),

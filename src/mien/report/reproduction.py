@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mien.core.errors import MienError
+from mien.core.progress import Progress
 from mien.core.study import Release, Study
 from mien.evaluation.agreement import (
     Cell,
@@ -31,7 +32,7 @@ from mien.report.rankings import NOTICE, write_separated
 from mien.version import __version__
 
 RESULTS, PAGE = "results.json", "index.html"
-Progress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
+NamedProgress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
 
 
 class Reproduction(NamedTuple):
@@ -62,14 +63,14 @@ def reproduce(
     seed: int,
     releases: Sequence[Release] = (),
     siblings: Sequence[Callable[[], Study]] = (),
-    progress: Progress = lambda _what, _done, _all: None,
+    progress: NamedProgress = lambda _what, _done, _all: None,
 ) -> Reproduction:
     """Runs all experiments and writes all files. Siblings are simulated alike: the agreement is the mean over all."""
     check_out(out)
     names = ["compare", *EXPERIMENTS, *["siblings"] * len(siblings), "figures"]
     steps = iter(range(len(names)))
 
-    def step(name: str) -> Callable[[int, int], None]:
+    def step(name: str) -> Progress:
         done = next(steps)
         progress(name.replace("_", " "), 100 * done, 100 * len(names))
         return lambda part, of: progress(

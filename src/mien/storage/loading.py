@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.errors import InvalidFileError
+from mien.core.progress import Progress
 from mien.storage.formats import missing_encodings, read_encodings
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_metadata
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

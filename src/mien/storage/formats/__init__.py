@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mien.core.cohort import Encodings
 from mien.core.errors import EncoderMismatchError, InvalidFileError, shown
+from mien.core.progress import Progress, silent
 from mien.storage.formats.annotations import Annotations
 
 
@@ -38,7 +39,7 @@ def missing_encodings(path: Path, image_ids: Sequence[str], *, otherwise: str) -
     return InvalidFileError(path, problems, advice=f"encode these images, or {otherwise}")
 
 
-def write_encodings(path: Path, encodings: Encodings, progress: Callable[[int, int], None]) -> None:
+def write_encodings(path: Path, encodings: Encodings, progress: Progress) -> None:
     """Writes Parquet, or the GM-Arc layout where the name ends in .csv; the file is there completely or not at all."""
     from mien.storage.formats.cohort_parquet import write_encodings_parquet  # noqa: PLC0415 pyarrow is heavy
     from mien.storage.formats.gm_arc_csv import write_gm_arc_csv  # noqa: PLC0415
@@ -57,7 +58,7 @@ def read_encodings(
     *,
     wanted: Container[str] | None = None,
     labelled: bool = True,
-    progress: Callable[[int, int], None] = lambda _done, _all: None,
+    progress: Progress = silent,
 ) -> EncodingsFile:
     """Reads GM-Arc CSV, GM-Arc pickle, cohort Parquet or cohort CSV; of it the wanted images, or all.
 

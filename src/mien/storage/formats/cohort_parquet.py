@@ -15,6 +15,7 @@ from mien.core.arrays import Float32s, Floats, Ints
 from mien.core.cohort import Encodings
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown
+from mien.core.progress import Progress
 from mien.core.roster import Roster
 from mien.storage.formats import text_tables
 from mien.storage.formats.annotations import Annotations
@@ -96,7 +97,7 @@ def write_cohort_parquet(path: Path, roster: Roster, encoder: Encoder, read: Cal
             _write_rows(writer, columns, read(images))
 
 
-def write_encodings_parquet(path: Path, encodings: Encodings, progress: Callable[[int, int], None]) -> None:
+def write_encodings_parquet(path: Path, encodings: Encodings, progress: Progress) -> None:
     """Writes embeddings by image id, without labels."""
     image_ids = encodings.image_ids
     with _writer(path, TEXT_COLUMNS[:1], encodings.encoder) as writer:

@@ -18,6 +18,7 @@ import simdjson
 from mien.core.cohort import Encodings
 from mien.core.encoder import VIEWS, Encoder, representation_name
 from mien.core.errors import InvalidFileError, shown
+from mien.core.progress import Progress, silent
 from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.text_tables import unsafe_cell
 
@@ -28,9 +29,7 @@ IMG_NAME = "{}_rot_aligned.jpg"
 NUMBER = "%.8e"
 
 
-def read_gm_arc_csv(
-    path: Path, wanted: Container[str] | None, progress: Callable[[int, int], None]
-) -> tuple[Encodings, int]:
+def read_gm_arc_csv(path: Path, wanted: Container[str] | None, progress: Progress) -> tuple[Encodings, int]:
     """Reads the wanted images (all, if None); also says how many others the file holds."""
     size = path.stat().st_size
     problems: list[str] = []
@@ -97,9 +96,7 @@ def _numbers(text: bytes, parse: Callable[[bytes], Any]) -> Any:
     return numbers
 
 
-def write_gm_arc_csv(
-    path: Path, encodings: Encodings, progress: Callable[[int, int], None] = lambda _done, _all: None
-) -> None:
+def write_gm_arc_csv(path: Path, encodings: Encodings, progress: Progress = silent) -> None:
     """Writes embeddings as models m0, m1, ... of four views each; they read back bit by bit."""
     keys = _keys(path, encodings.encoder)
     if problems := list(_unsafe_ids(encodings.image_ids)):

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidFileError, InvalidStudyError, MienError, shown
+from mien.core.progress import Progress, silent
 from mien.core.roster import Disorder, Label
 from mien.core.study import Fold, ImageFacts, Release, Split, Study
 from mien.storage.formats import missing_encodings, read_encodings
@@ -29,15 +30,13 @@ SUFFIXES = {**dict.fromkeys(IMAGES, "csv"), "image_facts": "csv", "syndromes": "
 SIMULATED = "simulated"  # stands in the version of a database that never existed
 VERSION = re.compile(r"[\w.+-]+", re.ASCII)
 
-Progress = Callable[[int, int], None]
-
 
 def read_gmdb(
     folder: Path,
     encodings: Path,
     *,
     encoder_name: str | None = None,
-    progress: Progress = lambda _done, _all: None,
+    progress: Progress = silent,
 ) -> tuple[Study, int]:
     """The study that the tables of a folder describe, with the encodings of its images; and how many others there are.
 
@@ -192,7 +191,7 @@ def write_gmdb(
     version: str,
     *,
     csv: bool = False,
-    progress: Progress = lambda _done, _all: None,
+    progress: Progress = silent,
 ) -> None:
     """Writes a study as a new folder with tables and encodings; with `csv`, also encodings in the GM-Arc layout."""
     require_empty(out)
