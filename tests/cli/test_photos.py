@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def test_photos_of_a_patient_are_ranked_against_a_gallery_of_photos(mien, folder
     code, out, err = build(mien, folder, tmp_path / "g")
     assert code == 0, err
     assert "24 images added" in out
-    assert "16 images of the encodings are in no table" in err
+    assert "16 images are in no table" in err
     assert not list(tmp_path.glob("*.partial"))
     photos = [folder / "photos" / "014" / f"{photo}.jpg" for photo in QUERY_PHOTOS]
     code, out, err = mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "main", "--json")
@@ -113,6 +114,9 @@ def test_wrong_usage_of_photos_has_exit_code_two(mien, folder, tmp_path, options
     assert mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "1")[0] == 2  # of which photo?
     assert mien("gallery", "build", tmp_path / "n", "--photos", folder / "photos")[0] == 2  # who is on them?
     assert mien("gallery", "build", tmp_path / "n")[0] == 2
+    assert mien("rank", "--gallery", tmp_path / "g", photos[0], "--face", "=1")[0] == 2
+    assert mien("rank", "--gallery", tmp_path / "g", photos[0], "--face", "9" * 5000)[0] == 2
+    assert mien("rank", "--gallery", tmp_path / "g", photos[0], "--face", "main", "--face", "1")[0] == 2
 
 
 def test_a_gallery_is_built_of_all_its_photos_or_says_which_are_missing(mien, folder, tmp_path):
@@ -155,7 +159,7 @@ def test_encodings_are_written_as_parquet_and_in_the_official_layout(mien, folde
     assert code == 0, err
     assert "3 of 4 photos encoded by mobilefacenet" in out
     assert "photo '14.txt': it is text" in err
-    rows = list(csv.DictReader((tmp_path / "e.photos.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((tmp_path / "e.parquet.photos.csv").read_text().splitlines()))
     assert [row["image_id"] for row in rows] == ["14.txt", "11.jpg", "12_rot_aligned.jpg", "13.jpg"]
     assert [row["encoded"] for row in rows] == ["no", "yes", "yes", "yes"]
     assert "text" in rows[0]["reason"]
@@ -219,6 +223,7 @@ def test_weights_are_listed_and_verified(mien, default_encoder, tmp_path, monkey
     assert encoders["gm-arc"]["missing"] == ["detector", "m0", "m1", "m2"]
     assert "MobileFaceNet" in mien("weights", "list")[1]
     assert mien("weights", "verify") == (0, "mobilefacenet: sound\n", "")
+    assert mien("weights", "get")[0] == 0  # nothing to do
     monkeypatch.setenv("MIEN_CACHE", str(tmp_path))
     shutil.copytree(default_encoder.folder, tmp_path / "mobilefacenet")
     network = tmp_path / "mobilefacenet" / "m0.onnx"
@@ -227,7 +232,8 @@ def test_weights_are_listed_and_verified(mien, default_encoder, tmp_path, monkey
     network.write_bytes(bytes(content))
     code, out, _ = mien("weights", "verify")
     assert code == 1
-    assert "SHA-256 differs" in " ".join(out.split())
+    assert "SHA-256 differs: run `mien weights get mobilefacenet`" in " ".join(out.split())
+    assert "damaged" in mien("weights", "list")[1]
     network.unlink()
     assert "run `mien weights get mobilefacenet`" in " ".join(mien("weights", "verify", "--json")[1].split())
     assert stored_encoder("mobilefacenet").missing() == ("m0",)
@@ -247,5 +253,75 @@ def test_an_encoder_can_be_a_folder(mien, folder, default_encoder, tmp_path):
     (tmp_path / "mine" / MANIFEST).write_text(json.dumps(manifest))
     code, _, err = mien("encode", photo, "--out", tmp_path / "e.parquet", "--encoder", tmp_path / "mine")
     assert code == 1
-    assert "detector.strides: Field required" in err
-    assert "models.0.input.deviation.1: Input should be greater than 0" in err
+    assert "'detector.strides': Field required" in err
+    assert "'models.0.input.deviation.1': Input should be greater than 0" in err
+
+
+def test_encoded_photos_are_kept_until_they_are_in_the_gallery(mien, folder, tmp_path):
+    build(mien, folder, tmp_path / "g")
+    (tmp_path / "conflict.csv").write_text("image_id,subject,label\n014/0.jpg,somebody else,disorder 014\n")
+    options = ("--photos", folder / "photos", "--metadata", tmp_path / "conflict.csv", "--face", "main")
+    assert mien("gallery", "add", tmp_path / "g", *options)[0] == 1
+    assert (tmp_path / "g.partial").exists()
+    assert mien("gallery", "remove-patient", tmp_path / "g", "patient 005")[0] == 0
+    assert not (tmp_path / "g.partial").exists()  # nothing of anybody who is gone
+
+
+def test_photos_are_added_with_the_gallerys_own_encoder(mien, folder, default_encoder, tmp_path):
+    shutil.copytree(default_encoder.folder, tmp_path / "mine")
+    manifest = json.loads((tmp_path / "mine" / MANIFEST).read_text())
+    (tmp_path / "mine" / MANIFEST).write_text(json.dumps({**manifest, "name": "mine"}))
+    assert build(mien, folder, tmp_path / "g", "--encoder", tmp_path / "mine")[0] == 0
+    (tmp_path / "more.csv").write_text("image_id,subject,label\n014/3.jpg,patient 014,disorder 014\n")
+    options = ("--photos", folder / "photos", "--metadata", tmp_path / "more.csv", "--face", "main")
+    code, _, err = mien("gallery", "add", tmp_path / "g", *options)
+    assert code == 1
+    assert "a photo is encoded by mobilefacenet" in err
+    assert mien("gallery", "add", tmp_path / "g", *options, "--encoder", tmp_path / "mine")[0] == 0
+
+
+def test_photos_that_are_numbered_as_gmdbs_need_no_suffix(mien, folder, tmp_path, monkeypatch):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(3):
+        shutil.copy(folder / "photos" / "014" / f"{number}.jpg", photos / f"{100 + number}_rot.jpg")
+    (photos / "odd\u202e.jpg").touch()  # in no table: its name does not matter
+    (tmp_path / "t.csv").write_text("image_id,subject,label\n100,p,d\n101,p,d\n102,q,d\n")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    options = ("--photos", photos, "--metadata", tmp_path / "t.csv", "--face", "main")
+    code, _, err = mien("gallery", "build", ".", *options)
+    assert code == 1
+    assert "need --short-ids" in err
+    assert mien("gallery", "build", ".", *options, "--short-ids")[0] == 0
+
+
+def test_a_second_run_does_not_take_its_own_files_for_photos(mien, folder, tmp_path):
+    shutil.copy(folder / "photos" / "014" / "0.jpg", tmp_path / "11.jpg")
+    for _ in range(2):
+        code, out, err = mien("encode", tmp_path, "--out", tmp_path / "e.csv", "--face", "main")
+        assert code == 0, err
+        assert "1 of 1 photos encoded" in " ".join(out.split())
+    assert {path.name for path in tmp_path.iterdir()} == {"11.jpg", "e.csv", "e.csv.photos.csv"}
+    assert (tmp_path / "e.csv").stat().st_mode & 0o077 == 0
+    shutil.copy(tmp_path / "11.jpg", tmp_path / "=1.jpg")
+    code, _, err = mien("encode", tmp_path / "=1.jpg", "--out", tmp_path / "f.csv", "--face", "main")
+    assert code == 1
+    assert "formula" in err
+    assert not (tmp_path / "f.csv.partial").exists()  # refused before the work
+    assert mien("encode", tmp_path, "--out", tmp_path / "no" / "f.csv")[0] == 1
+
+
+def test_nothing_is_kept_or_told_beside_what_was_asked_for(folder, default_encoder, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home), "MIEN_CACHE": str(default_encoder.folder.parent)}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    program = "from mien.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "encode", str(folder / "photos" / "014"), "--face", "main"]
+    run = subprocess.run(
+        [*command, "--out", str(tmp_path / "e.parquet")], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stderr == ""
+    assert not list(home.rglob("*"))
+    assert {path.name for path in tmp_path.iterdir()} == {"home", "e.parquet", "e.parquet.photos.csv"}

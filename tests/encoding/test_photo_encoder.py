@@ -4,6 +4,7 @@ import io
 import json
 import os
 import resource
+import sqlite3
 from pathlib import Path
 from runpy import run_path
 
@@ -13,11 +14,12 @@ import pytest
 from PIL import Image
 
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidFileError
+from mien.core.errors import InvalidFileError, MienError
+from mien.core.progress import silent
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, RefusedPhoto
-from mien.encoding.quality import PhotoFacts, different_persons, pose, sharpness
+from mien.encoding.quality import PhotoFacts, odd_pairs, pose, sharpness
 from mien.encoding.views import views_of
 
 SCRIPT = run_path(str(Path(__file__).parents[2] / "scripts" / "faces.py"))
@@ -166,11 +168,14 @@ def test_pose_is_told_from_where_the_nose_is():
     down[2, 1] = 88
     assert pose(to_the_side) == pytest.approx((0.4, 0.5))
     assert pose(down) == pytest.approx((0.0, 0.95))
-    facts = PhotoFacts(faces=1, box=(0, 0, 99, 99), confidence=0.8, face_size=99, sharpness=99, turn=-0.4, nod=0.95)
+    facts = PhotoFacts(
+        faces=1, box=(0, 0, 99, 99), confidence=0.8, face_size=99, sharpness=99, turn=-0.4, nod=0.95, outside=0.25
+    )
     assert [warning.split(":")[0] for warning in facts.warnings] == [
         "the detector is only 80% sure of this face",
         "the head is turned to the side",
         "the head is tilted up or down",
+        "25% of the face is not on the photo",
     ]
 
 
@@ -188,11 +193,14 @@ def test_photos_of_two_persons_in_one_query_are_noticed(photo_encoder, faces):
         return Encodings.of([photo.image_id for photo in photos], np.stack([photo.embedding for photo in photos]))
 
     limit = photo_encoder.manifest.same_person_distance
-    assert different_persons(encodings(of_one), limit) == []
-    warnings = different_persons(encodings([*of_one[:2], of_another]), limit)
+    assert odd_pairs(encodings(of_one), limit) == []
+    warnings = odd_pairs(encodings([*of_one[:2], of_another]), limit)
     assert len(warnings) == 2
     assert all("person_001/photo_0.jpg' look like two persons (distance " in warning for warning in warnings)
-    assert different_persons(encodings([*of_one, of_another]), None) == []
+    assert odd_pairs(encodings([*of_one, of_another]), None) == []
+    again = EncodedPhoto("copy.jpg", of_one[0].embedding, of_one[0].facts)
+    (warning,) = odd_pairs(encodings([*of_one, again]), limit)
+    assert warning == "'person_000/photo_0.jpg' and 'copy.jpg' are the same photo, which counts twice"
 
 
 def test_a_run_that_was_cut_off_goes_on_where_it_stopped(photo_encoder, faces, tmp_path, monkeypatch):
@@ -211,7 +219,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(photo_encoder, faces, t
         encode_into(journal, photo_encoder, photos, cut_off)
     journal.close()
     again = Journal(tmp_path / "out.partial", photo_encoder.encoder)
-    assert len(again.fingerprints()) == 3
+    assert [again.has(photo) for photo in photos] == [True] * 3 + [False] * 2
     calls.clear()
     results = encode_into(again, photo_encoder, photos, lambda done, _all: calls.append(done))
     assert calls == [3, 4, 5]
@@ -228,13 +236,32 @@ def test_a_changed_photo_or_encoder_is_encoded_anew(photo_encoder, faces, tmp_pa
     path.write_bytes((faces / "person_000" / "photo_0.jpg").read_bytes())
     photos = [Photo("it", path)]
     journal = Journal(tmp_path / "out.partial", photo_encoder.encoder)
-    (first,) = encode_into(journal, photo_encoder, photos, lambda _done, _all: None)
+    (first,) = encode_into(journal, photo_encoder, photos, silent)
     path.write_bytes((faces / "person_001" / "photo_0.jpg").read_bytes())
-    (second,) = encode_into(journal, photo_encoder, photos, lambda _done, _all: None)
+    (second,) = encode_into(journal, photo_encoder, photos, silent)
     assert np.abs(first.embedding - second.embedding).max() > 0.1
     journal.close()
     other = photo_encoder.manifest.model_copy(update={"name": "another"}).encoder
-    assert Journal(tmp_path / "out.partial", other).fingerprints() == {}
+    assert not Journal(tmp_path / "out.partial", other).has(photos[0])
+
+
+def test_a_refused_photo_gets_another_chance_and_a_single_face_needs_no_choice(photo_encoder, faces, tmp_path):
+    one, two = faces / "person_002" / "photo_1.jpg", faces / "person_030" / "photo_0.jpg"
+    journal = Journal(tmp_path / "out.partial", photo_encoder.encoder)
+    encode_into(journal, photo_encoder, [Photo("one", one), Photo("two", two)], silent)
+    assert [journal.has(Photo("one", one, face)) for face in (None, "main", 1, 2)] == [True, True, True, False]
+    assert [journal.has(Photo("two", two, face)) for face in (None, "main", 1, 2)] == [False] * 4
+    encode_into(journal, photo_encoder, [Photo("two", two, 2)], silent)
+    assert [journal.has(Photo("two", two, face)) for face in (None, "main", 1, 2)] == [False, False, False, True]
+    journal.close()
+
+
+def test_two_runs_do_not_share_a_journal(photo_encoder, tmp_path):
+    first = Journal(tmp_path / "out.partial", photo_encoder.encoder)
+    with pytest.raises(MienError, match="another run is at work on this output"):
+        Journal(tmp_path / "out.partial", photo_encoder.encoder)
+    first.close()
+    Journal(tmp_path / "out.partial", photo_encoder.encoder).close()
 
 
 def test_a_journal_that_is_none_is_left_alone(photo_encoder, tmp_path):
@@ -242,6 +269,11 @@ def test_a_journal_that_is_none_is_left_alone(photo_encoder, tmp_path):
     with pytest.raises(InvalidFileError, match="not the work of a run that was cut off"):
         Journal(tmp_path / "notes.partial", photo_encoder.encoder)
     assert (tmp_path / "notes.partial").read_text().startswith("somebody's notes")
+    with sqlite3.connect(tmp_path / "other.partial") as other:
+        other.execute("CREATE TABLE photo (image_id TEXT)")
+    other.close()
+    with pytest.raises(InvalidFileError, match="somebody else's database"):
+        Journal(tmp_path / "other.partial", photo_encoder.encoder)
 
 
 def test_whoever_stops_asking_does_not_wait_for_the_rest(photo_encoder, faces, monkeypatch):
@@ -288,6 +320,7 @@ def test_names_that_cannot_be_told_apart_or_shown_are_refused(tmp_path):
     assert list(find_photos([tmp_path / "a"], short_ids=True)) == ["1"]
     with pytest.raises(InvalidFileError, match=r"x\\u202ey.jpg' has characters that cannot be shown"):
         find_photos([tmp_path / "d"])
+    assert "1.jpg" in find_photos([tmp_path / "d", tmp_path / "a"], wanted={"1.jpg"})
     assert list(find_photos([tmp_path / "e"])) == ["n" * 250 + ".jpg"]
     with pytest.raises(InvalidFileError, match="no such file or folder"):
         find_photos([tmp_path / ".." / "not there"])

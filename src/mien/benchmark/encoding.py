@@ -10,18 +10,18 @@ from functools import lru_cache
 from io import BytesIO
 from itertools import product
 from math import ceil
-from typing import Any
 
 import cv2
 import numpy as np
-import onnxruntime
 from PIL import Image
 
 from mien.benchmark.measure import Line, best_of
 from mien.core.arrays import Floats
 from mien.encoding.alignment import CROP_SIDE, LANDMARKS_ON_CROP, eye_line_angle, similarity
-from mien.encoding.detection import separate_faces
+from mien.encoding.detection import OUTPUT_WIDTHS, separate_faces
 from mien.encoding.manifest import EncoderManifest
+from mien.encoding.network import Network
+from mien.encoding.photo import Pixels
 from mien.encoding.photo_encoder import Photo, PhotoEncoder
 from mien.encoding.store import DEFAULT, StoredEncoder, stored_encoder
 from mien.simulation.photos import DrawnPerson
@@ -37,12 +37,12 @@ def encoding_benchmarks(rng: np.random.Generator, size: float) -> Iterator[Line]
     stored = stored_encoder(DEFAULT)
     encoder = stored.load()
     photos = drawn_photos(max(2, round(PHOTOS * size)), rng)
-    sessions = default_sessions(stored)
+    networks = default_networks(stored)
     ours, official, single, bare = best_of(
         3,
         lambda: list(encoder.encode(photos)),
-        lambda: [usual_way(photo, encoder.manifest, sessions, loop_anchors) for photo in photos],
-        lambda: [usual_way(photo, encoder.manifest, sessions, known_anchors) for photo in photos],
+        lambda: [usual_way(photo, encoder.manifest, networks, loop_anchors) for photo in photos],
+        lambda: [usual_way(photo, encoder.manifest, networks, known_anchors) for photo in photos],
         networks_alone(encoder, len(photos)),
     )
     what = f"encode {len(photos)} photos"
@@ -81,40 +81,42 @@ def networks_alone(encoder: PhotoEncoder, photos: int) -> Callable[[], object]:
     return lambda: list(pool.map(one_photo, range(photos)))
 
 
-def default_sessions(stored: StoredEncoder) -> list[onnxruntime.InferenceSession]:
+def default_networks(stored: StoredEncoder) -> list[Network]:
     """The detector and the models as one opens them without thinking of threads."""
-    return [onnxruntime.InferenceSession(stored.content(role)) for role in stored.manifest.parts]
+    widths = [OUTPUT_WIDTHS, *([model.dimensions] for model in stored.manifest.models)]
+    roles = stored.manifest.parts
+    return [Network(stored.content(role), role, width, threads=0) for role, width in zip(roles, widths, strict=True)]
 
 
 def usual_way(
-    photo: Photo, manifest: EncoderManifest, sessions: Sequence[Any], anchors_of: Callable[[int, int], Floats]
+    photo: Photo, manifest: EncoderManifest, networks: Sequence[Network], anchors_of: Callable[[int, int], Floats]
 ) -> list[Floats]:
     """One photo the way the official scripts go: every step on its own, every view its own run."""
     assert isinstance(photo.source, bytes)
     picture = cv2.cvtColor(cv2.imdecode(np.frombuffer(photo.source, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
-    landmarks = _surest_landmarks(picture, sessions[0], anchors_of)
+    landmarks = _surest_landmarks(picture, networks[0], anchors_of)
     nose = float(landmarks[2, 0]), float(landmarks[2, 1])
     turn = cv2.getRotationMatrix2D(nose, eye_line_angle(landmarks), 1.0)
     level = cv2.warpAffine(picture, turn, picture.shape[1::-1])
-    again = np.trunc(_surest_landmarks(level, sessions[0], anchors_of))
+    again = np.trunc(_surest_landmarks(level, networks[0], anchors_of))
     crop = cv2.warpAffine(level, similarity(again, LANDMARKS_ON_CROP), (CROP_SIDE, CROP_SIDE))
     embeddings = []
-    for model, session in zip(manifest.models, sessions[1:], strict=True):
+    for model, network in zip(manifest.models, networks[1:], strict=True):
         for flip, gray in product((False, True), (False, True)):
             view = cv2.cvtColor(cv2.cvtColor(crop, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB) if gray else crop
             view = np.fliplr(view) if flip else view
             scaled = (view - np.array(model.input.mean)) / np.array(model.input.deviation)
             batch = scaled.transpose(2, 0, 1)[None].astype(np.float32)
-            embeddings.append(session.run(None, {session.get_inputs()[0].name: batch})[0][0])
+            embeddings.append(network.run(batch)[0][0])
     return embeddings
 
 
-def _surest_landmarks(picture: Any, session: Any, anchors_of: Callable[[int, int], Floats]) -> Floats:
+def _surest_landmarks(picture: Pixels, network: Network, anchors_of: Callable[[int, int], Floats]) -> Floats:
     ratio = 640 / max(picture.shape[:2])
     height, width = (int(side * ratio) for side in picture.shape[:2])
     small = cv2.resize(picture, (width, height)).astype(np.float32)[..., ::-1] - (104, 117, 123)
     batch = small.transpose(2, 0, 1)[None].astype(np.float32)
-    boxes, confidences, landmarks = (output[0] for output in session.run(None, {"photos": batch}))
+    boxes, confidences, landmarks = (output[0] for output in network.run(batch))
     anchors = anchors_of(height, width)
     likely = np.flatnonzero(confidences[:, 1] > 0.02)
     likely = likely[np.argsort(-confidences[likely, 1])]

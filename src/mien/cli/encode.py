@@ -18,10 +18,7 @@ def encode(
     out: Annotated[Path, typer.Option(help="Write .parquet, or .csv in the GM-Arc layout.")],
     encoder: Annotated[str | None, typer.Option(help="The encoder, a name or a folder.", show_default=False)] = None,
     face: options.FaceOption = None,
-    short_ids: Annotated[
-        bool,
-        typer.Option("--short-ids", help="Image ids end before the first '_' or '.', as GMDB's; .csv implies it."),
-    ] = False,
+    short_ids: options.ShortIdsOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Turn photos into embeddings; a run that was cut off goes on where it stopped."""
@@ -29,14 +26,19 @@ def encode(
     from mien.encoding.folder import find_photos  # noqa: PLC0415
     from mien.encoding.photo_encoder import EncodedPhoto  # noqa: PLC0415
     from mien.report.photos import photo_document, write_photos  # noqa: PLC0415
-    from mien.storage.formats import write_encodings  # noqa: PLC0415
+    from mien.storage.formats import check_writable, write_encodings  # noqa: PLC0415
 
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
         raise MienError(f"{out}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
-    photos = chosen_photos(find_photos(paths, short_ids=short_ids or suffix == ".csv"), face)
+    if out.is_dir() or not out.parent.is_dir():
+        raise MienError(f"{out}: give the name of a file in a folder that is there")
+    journal, table = out.with_name(f"{out.name}.partial"), out.with_name(f"{out.name}.photos.csv")
+    own_files = {path.resolve() for path in (out, journal, table)}
+    found = find_photos(paths, short_ids=short_ids or suffix == ".csv", own_files=own_files)
+    photos = chosen_photos(found, face)
     loaded = loaded_encoder(encoder, None)
-    journal, table = out.with_name(f"{out.name}.partial"), out.with_name(f"{out.stem}.photos.csv")
+    check_writable(out, list(found), loaded.encoder)
     results = encode_photos(loaded, photos, journal)
     write_photos(table, results)
     encoded = sum(isinstance(result, EncodedPhoto) for result in results)
@@ -49,7 +51,7 @@ def encode(
         documents = [photo_document(result) for result in results]
         show.print_json({"out": str(out), "encoder": loaded.encoder.as_dict(), "encoded": encoded, "photos": documents})
         return
-    show.print_refusals(refusals(results), table)
+    show.print_first(refusals(results), f"photos were refused, see {table}")
     show.console().print(
         f"{show.text(str(out))}: {encoded:,} of {len(results):,} photos encoded by {show.text(str(loaded.encoder))};"
         f" what was seen on each is in {show.text(str(table))}",

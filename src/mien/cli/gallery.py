@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show
-from mien.core.cohort import Cohort
 from mien.report.gallery import gallery_document
 from mien.storage.changes import import_cohort
 from mien.storage.gallery import Gallery
-from mien.storage.loading import LeftOut, Source, load_cohort
+from mien.storage.loading import Source, load_cohort
 from mien.storage.verification import problems
 
 app = typer.Typer(help="Build, extend, check and export a gallery of diagnosed patients.", no_args_is_help=True)
@@ -29,12 +28,13 @@ def build(
     metadata: options.MetadataOption = None,
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
+    short_ids: options.ShortIdsOption = False,
     allow_missing: options.AllowMissingOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Make a gallery of exactly these images; run again, it finishes or changes nothing."""
-    cohort, left_out = _cohort(directory, encodings, photos, metadata, encoder, face, allow_missing=allow_missing)
-    _import(directory, cohort, left_out, exactly=True, json=json)
+    how = (encoder, face, short_ids, allow_missing)
+    _import(directory, encodings, photos, metadata or [], how, exactly=True, json=json)
 
 
 @app.command()
@@ -45,12 +45,13 @@ def add(
     metadata: options.MetadataOption = None,
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
+    short_ids: options.ShortIdsOption = False,
     allow_missing: options.AllowMissingOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Add images to a gallery; images that are there already must be the same."""
-    cohort, left_out = _cohort(directory, encodings, photos, metadata, encoder, face, allow_missing=allow_missing)
-    _import(directory, cohort, left_out, exactly=False, json=json)
+    how = (encoder, face, short_ids, allow_missing)
+    _import(directory, encodings, photos, metadata or [], how, exactly=False, json=json)
 
 
 @app.command()
@@ -62,6 +63,7 @@ def remove_patient(
     """Erase patients: no byte of them stays in any file of the gallery."""
     with show.progress("erasing"):
         generation = Gallery.remove_patients(directory, patient_ids)
+        _journal(directory).unlink(missing_ok=True)  # a build that was cut off may have left embeddings there
     if json:
         show.print_json({"generation": generation, "removed_patients": patient_ids})
     else:
@@ -111,34 +113,33 @@ def export(
         show.console().print(f"{show.text(str(out))}: {rows:,} rows")
 
 
-def _cohort(
+def _import(
     directory: Path,
     encodings: Path | None,
     photos: Path | None,
-    metadata: list[Path] | None,
-    encoder: str | None,
-    face: list[str] | None,
+    metadata: list[Path],
+    how: tuple[str | None, list[str] | None, bool, bool],
     *,
-    allow_missing: bool,
-) -> tuple[Cohort, LeftOut]:
-    """The labelled images that the options name."""
+    exactly: bool,
+    json: bool,
+) -> None:
+    encoder, face, short_ids, allow_missing = how
     if (encodings is None) == (photos is None):
         raise typer.BadParameter("give either --encodings or --photos")
     if photos is not None:
-        from mien.cli.photos import cohort_of_photos  # noqa: PLC0415 onnxruntime is heavy
+        from mien.cli.photos import PhotoOptions, cohort_of_photos  # noqa: PLC0415 onnxruntime is heavy
 
-        journal = directory.with_name(f"{directory.name}.partial")
-        return cohort_of_photos(photos, metadata or [], encoder, face, journal, allow_missing=allow_missing)
-    assert encodings is not None
-    if face:
-        raise typer.BadParameter("--face belongs to --photos")
-    with show.progress("reading encodings") as report:
-        return load_cohort(Source(encodings, metadata or (), encoder, allow_missing), report)
-
-
-def _import(directory: Path, cohort: Cohort, left_out: LeftOut, *, exactly: bool, json: bool) -> None:
+        there = Gallery.open(directory).encoder if directory.is_dir() and any(directory.iterdir()) else None
+        cohort, left_out = cohort_of_photos(photos, metadata, PhotoOptions(*how), there, _journal(directory))
+    else:
+        assert encodings is not None
+        if face or short_ids:
+            raise typer.BadParameter("--face and --short-ids belong to --photos")
+        with show.progress("reading encodings") as report:
+            cohort, left_out = load_cohort(Source(encodings, metadata, encoder, allow_missing), report)
     with show.progress("storing"):
         change = import_cohort(directory, cohort, exactly=exactly)
+    _journal(directory).unlink(missing_ok=True)
     if json:
         show.print_json({**asdict(change), **asdict(left_out)})
         return
@@ -149,3 +150,9 @@ def _import(directory: Path, cohort: Cohort, left_out: LeftOut, *, exactly: bool
     )
     for disorder_id in change.disorders_renamed:
         show.console().print(f"disorder {show.text(disorder_id)} has a new name")
+
+
+def _journal(directory: Path) -> Path:
+    """Where encoded photos wait until they are in the gallery."""
+    whole = directory.resolve()
+    return whole.with_name(f"{whole.name}.partial")

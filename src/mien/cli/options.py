@@ -49,6 +49,9 @@ MetadataOption = Annotated[
         "--metadata", metavar="FILE...", readable=False, help="Tables: image_id, subject, label; and disorders' names."
     ),
 ]
+ShortIdsOption = Annotated[
+    bool, typer.Option("--short-ids", help="A photo's id is its name up to the first '_' or '.', as GMDB numbers them.")
+]
 EncoderOption = Annotated[
     str | None,
     typer.Option(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
@@ -16,14 +17,24 @@ from mien.core.errors import InvalidFileError, shown
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
-from mien.encoding.quality import different_persons
-from mien.encoding.store import DEFAULT, known_encoders, stored_encoder
+from mien.encoding.quality import odd_pairs
+from mien.encoding.store import DEFAULT, known_names, stored_encoder
 from mien.encoding.subject import Choice
 from mien.report.photos import photo_document
 from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.loading import LeftOut, labelled_cohort
 
 LISTED = 10
+MEND = "mend these, or go on without them with --allow-missing"
+
+
+class PhotoOptions(NamedTuple):
+    """What the command line says about photos of a gallery."""
+
+    encoder: str | None
+    face: Sequence[str] | None
+    short_ids: bool
+    allow_missing: bool
 
 
 def query_of_photos(
@@ -37,7 +48,7 @@ def query_of_photos(
         raise InvalidFileError("photos", refused, advice="mend these, or rank without them")
     print_warnings(results)
     encodings = encodings_of(results, loaded)
-    warnings = different_persons(encodings, loaded.manifest.same_person_distance)
+    warnings = odd_pairs(encodings, loaded.manifest.same_person_distance)
     for warning in warnings:
         show.note(warning)
     beside = {"photos": [photo_document(result) for result in results], "warnings": warnings}
@@ -45,64 +56,57 @@ def query_of_photos(
 
 
 def cohort_of_photos(
-    folder: Path,
-    metadata: Sequence[Path],
-    encoder: str | None,
-    face: Sequence[str] | None,
-    journal: Path,
-    *,
-    allow_missing: bool,
+    folder: Path, metadata: Sequence[Path], how: PhotoOptions, of_gallery: Encoder | None, journal: Path
 ) -> tuple[Cohort, LeftOut]:
     """The photos that the tables label, encoded; a run that was cut off goes on where it stopped."""
     annotations = read_metadata(metadata, labelled=True)
     if not annotations.labels:
         hint = "say who is on the photos: a table with image_id, subject, label"
         raise typer.BadParameter(hint, param_hint="--metadata")
-    found = find_photos([folder])
-    wanted = {image_id: found[image_id] for image_id in annotations.patient_of if image_id in found}
-    missing = [f"there is no photo {shown(image_id)}" for image_id in annotations.patient_of if image_id not in found]
-    advice = "mend these, or go on without them with --allow-missing"
-    if missing and not (wanted and allow_missing):
-        raise InvalidFileError(folder, missing, advice=advice)
-    loaded = loaded_encoder(encoder, None)
-    results = encode_photos(loaded, chosen_photos(wanted, face), journal)
+    if not folder.is_dir():
+        raise InvalidFileError(folder, ["it is not a folder: give the one that the photos are in"])
+    wanted = annotations.patient_of
+    found = find_photos([folder], short_ids=how.short_ids, wanted=wanted)
+    photos = {image_id: found[image_id] for image_id in wanted if image_id in found}
+    missing = [f"there is no photo {shown(image_id)}" for image_id in wanted if image_id not in found]
+    if missing and not (photos and how.allow_missing):
+        ids = "" if how.short_ids else "; ids without suffix and folder, as GMDB's, need --short-ids"
+        raise InvalidFileError(folder, missing, advice=MEND + ids)
+    loaded = loaded_encoder(how.encoder, of_gallery)
+    results = encode_photos(loaded, chosen_photos(photos, how.face), journal)
     refused = refusals(results)
-    if refused and (len(refused) == len(results) or not allow_missing):
+    if refused and (len(refused) == len(results) or not how.allow_missing):
         kept = f"; what is encoded already is kept in {journal} for the next try"
-        raise InvalidFileError(folder, refused, advice=advice + kept)
+        raise InvalidFileError(folder, refused, advice=MEND + kept)
+    show.print_first(refused, "photos were refused")
     print_warnings(results)
-    for line in refused:
-        show.note(line)
     encodings = encodings_of(results, loaded)
-    journal.unlink()
     encoded = set(encodings.image_ids)
-    without = tuple(image_id for image_id in annotations.patient_of if image_id not in encoded)
-    return labelled_cohort(encodings, annotations), LeftOut(len(found) - len(wanted), without)
+    without = tuple(image_id for image_id in wanted if image_id not in encoded)
+    return labelled_cohort(encodings, annotations), LeftOut(len(found) - len(photos), without)
 
 
 def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> list[Photo]:
     """The photos with the faces that --face chooses on them."""
-    every: Choice = None
-    of_photo: dict[str, Choice] = {}
+    choice_of: dict[str | None, Choice] = {}  # None: of every other photo
     for given in faces or ():
-        image_id, _, number = given.rpartition("=")
-        if given == "main":
-            every = "main"
-        elif not (number.isdecimal() and int(number)):
+        image_id, equals, choice = given.rpartition("=")
+        which = image_id if equals else None
+        if not re.fullmatch("main|[1-9][0-9]{0,3}", choice):
             raise typer.BadParameter(f"give a number from 1 on, 'main' or PHOTO=N, not {given!r}", param_hint="--face")
-        elif image_id in paths:
-            of_photo[image_id] = int(number)
-        elif image_id or len(paths) > 1:
-            hint = f"there is no photo {shown(image_id)}" if image_id else "say of which photo: PHOTO=N"
-            raise typer.BadParameter(f"{hint}; the photos are {_first(paths)}", param_hint="--face")
-        else:
-            every = int(number)
-    return [Photo(image_id, path, of_photo.get(image_id, every)) for image_id, path in paths.items()]
+        if which is not None and which not in paths:
+            hint = f"there is no photo {shown(which)}; the photos are {_first(paths)}"
+            raise typer.BadParameter(hint, param_hint="--face")
+        if which in choice_of or (which is None and choice != "main" and len(paths) > 1):
+            raise typer.BadParameter(f"say of which photo: PHOTO={choice}", param_hint="--face")
+        choice_of[which] = "main" if choice == "main" else int(choice)
+    every = choice_of.get(None)
+    return [Photo(image_id, path, choice_of.get(image_id, every)) for image_id, path in paths.items()]
 
 
 def loaded_encoder(name: str | None, of_gallery: Encoder | None) -> PhotoEncoder:
     """The encoder by its name, or the one that made the gallery; another one than that is refused before the work."""
-    known = of_gallery.name if of_gallery is not None and of_gallery.name in known_encoders() else None
+    known = of_gallery.name if of_gallery is not None and of_gallery.name in known_names() else None
     stored = stored_encoder(name or known or DEFAULT)
     if of_gallery is not None:
         stored.manifest.encoder.require_same(of_gallery, here="a photo", there="the gallery")
@@ -141,11 +145,10 @@ def refusals(results: Iterable[Result]) -> list[str]:
 
 
 def print_warnings(results: Iterable[Result]) -> None:
-    """Says on stderr what speaks against photos that were encoded."""
-    for result in results:
-        if isinstance(result, EncodedPhoto):
-            for warning in result.facts.warnings:
-                show.note(f"photo {shown(result.image_id)}: {warning}")
+    """Says on stderr what speaks against photos that were encoded; of many, the first."""
+    encoded = [result for result in results if isinstance(result, EncodedPhoto)]
+    lines = [f"photo {shown(photo.image_id)}: {warning}" for photo in encoded for warning in photo.facts.warnings]
+    show.print_first(lines, "warnings; `mien encode` writes a table of them")
 
 
 def _first(names: Iterable[str]) -> str:

@@ -53,12 +53,12 @@ def rank(
             rankings += rank_queries(opened, step, chosen, top=None if top.lower() == "all" else int(top))
             report(start + len(step), len(queries))
     alone = rank_queries(opened, queries, replace(chosen, fusion="none"), top=DISORDERS_PER_PHOTO) if photos else []
+    for photo, ranking in zip(beside.get("photos", ()), alone, strict=True):
+        photo["alone"] = plain(ranking.disorders)
     if out is not None:
-        write_rankings(out, rankings, opened, chosen)
+        write_rankings(out, rankings, opened, chosen, beside)
         show.note(f"{out}: {len(rankings):,} rankings")
     if json:
-        for photo, ranking in zip(beside.get("photos", ()), alone, strict=True):
-            photo["alone"] = plain(ranking.disorders)
         show.print_json({**ranking_document(rankings, opened, chosen), **beside})
     elif out is None:
         show.print_answer(rankings, opened, chosen, each_photo=alone if len(alone) > 1 else ())

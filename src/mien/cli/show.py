@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -31,7 +30,7 @@ MOST_TABLES = 3
 WIDTH_OF_FILES = 120  # where there is no terminal to ask
 SIMULATED = "nobody here exists; the numbers say nothing about real patients."
 LINES_IN_SUMMARY = 3
-MOST_REFUSALS = 10
+MOST_REMARKS = 10
 
 
 def console() -> Console:
@@ -81,32 +80,32 @@ def note(line: str) -> None:
 def print_left_out(left_out: LeftOut) -> None:
     """Says on stderr what the join of encodings and metadata did not take."""
     if left_out.encodings_without_metadata:
-        note(f"{left_out.encodings_without_metadata:,} images of the encodings are in no table and were left out")
+        note(f"{left_out.encodings_without_metadata:,} images are in no table and were left out")
     if missing := left_out.images_without_encoding:
         ids = ", ".join(shown(image_id) for image_id in missing[:10])
         more = ", …" if len(missing) > 10 else ""
         note(f"{len(missing):,} images of the tables have no encoding and were left out: {ids}{more}")
 
 
-def print_refusals(lines: Sequence[str], table: Path) -> None:
-    """Says on stderr which photos were refused; many of them are in the table only."""
-    for line in lines[:MOST_REFUSALS]:
+def print_first(lines: Sequence[str], what: str) -> None:
+    """Some remarks on stderr, and how many there are of `what` in all."""
+    for line in lines[:MOST_REMARKS]:
         note(line)
-    if len(lines) > MOST_REFUSALS:
-        note(f"… {len(lines):,} photos were refused, all of them are in {table}")
+    if len(lines) > MOST_REMARKS:
+        note(f"… in all {len(lines):,} {what}")
 
 
 def print_encoder(stored: StoredEncoder) -> None:
     """An encoder's parts, where they come from, and whether they are there."""
-    manifest, missing = stored.manifest, stored.missing()
+    manifest, missing, damaged = stored.manifest, stored.missing(), stored.damaged()
     console().print(
         f"[bold]{text(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
-        f" {'in' if not missing else 'not complete in'} {text(str(stored.folder))}",
+        f" {'not complete in' if missing or damaged else 'in'} {text(str(stored.folder))}",
         soft_wrap=True,
     )
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for role, part in manifest.parts.items():
-        there = "[yellow]missing[/]" if role in missing else "[green]ready[/]"
+        there = "[yellow]missing[/]" if role in missing else "[red]damaged[/]" if role in damaged else "[green]ready[/]"
         table.add_row(text(role), there, text(part.source), text(part.licence))
     console().print(table)
 

@@ -18,18 +18,21 @@ EncoderName = Annotated[str, typer.Argument(metavar="ENCODER", help="A name, or 
 @app.command("list")
 def list_encoders(json: options.JsonOption = False) -> None:
     """Show the known encoders, where their networks come from, and which of them are there."""
-    from mien.encoding.store import cache_folder, known_encoders  # noqa: PLC0415 onnxruntime is heavy
+    from mien.encoding.store import cache_folder, known_names, stored_encoder  # noqa: PLC0415 onnxruntime is heavy
 
-    encoders = known_encoders()
-    if json:
-        documents = [
-            {**stored.manifest.model_dump(mode="json"), "folder": str(stored.folder), "missing": stored.missing()}
-            for stored in encoders.values()
-        ]
-        show.print_json({"cache": str(cache_folder()), "encoders": documents})
-    else:
-        for stored in encoders.values():
+    documents = []
+    for name in known_names():
+        try:
+            stored = stored_encoder(name)
+        except InvalidFileError as error:
+            show.note(str(error))
+            continue
+        state = {"missing": stored.missing(), "damaged": stored.damaged()}
+        documents.append({**stored.manifest.model_dump(mode="json"), "folder": str(stored.folder), **state})
+        if not json:
             show.print_encoder(stored)
+    if json:
+        show.print_json({"cache": str(cache_folder()), "encoders": documents})
 
 
 @app.command()
@@ -46,7 +49,7 @@ def get(
     from mien.storage.formats.torch_file import read_tensors  # noqa: PLC0415
 
     stored = stored_encoder(encoder)
-    if stored.missing():
+    if stored.missing() or stored.damaged():
         with show.progress("getting weights") as report:
             stored = get_encoder(stored, read_tensors, report, package)
     stored.load()
@@ -73,9 +76,12 @@ def convert(
 
     if (role is None) == (out is None):
         raise typer.BadParameter("say what it is to be with --as, or where to write it with --out")
+    inputs = {path.resolve() for path in (file, base) if path is not None}
+    if out is not None and (out.suffix.lower() != ".onnx" or out.resolve() in inputs):
+        raise MienError(f"{out}: give a name that ends in .onnx, and not that of an input")
     content = _network(file, base)
     if role is not None:
-        name, _, part = role.partition("/")
+        name, _, part = role.rpartition("/")
         stored = stored_encoder(name).put(part, content)
         written = stored.folder / stored.manifest.parts[part].file
     else:
@@ -101,7 +107,8 @@ def verify(encoder: EncoderName = "mobilefacenet", json: options.JsonOption = Fa
     if json:
         show.print_json({"sound": problem is None, "problems": [] if problem is None else [problem]})
     else:
-        show.console().print(show.text(problem or f"{encoder}: sound"), soft_wrap=True)
+        for line in (problem or f"{encoder}: sound").splitlines():
+            show.console().print(show.text(line), soft_wrap=True)
     if problem is not None:
         raise typer.Exit(1)
 

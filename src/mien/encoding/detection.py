@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from mien.core.arrays import Float32s, Floats
+from mien.core.errors import WeightsError
 from mien.encoding.manifest import DetectorManifest
 from mien.encoding.network import Network
 from mien.encoding.photo import Pixels
@@ -46,9 +47,13 @@ class Detector:
         height, width = (max(int(side * ratio), 1) for side in sides)  # cut as the official pipeline does, not rounded
         small = cv2.resize(photo, (width, height))
         boxes, confidences, landmarks = (output[0] for output in self.network.run(manifest.input.scaled(small[None])))
+        anchors = anchors_of((height, width), manifest)
+        if len(anchors) != len(confidences):
+            what = f"the detector gives {len(confidences)} answers for the {len(anchors)} anchors of its manifest"
+            raise WeightsError(f"{what}: strides or anchor_sizes are not its own")
         sure = np.flatnonzero(confidences[:, 1] >= least_confidence)
         sure = sure[np.argsort(-confidences[sure, 1], kind="stable")]
-        anchors = anchors_of((height, width), manifest)[sure]
+        anchors = anchors[sure]
         found = decoded_boxes(boxes[sure], anchors, manifest.variances)
         kept = separate_faces(found)
         points = decoded_landmarks(landmarks[sure[kept]], anchors[kept], manifest.variances)

@@ -4,100 +4,117 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidFileError
+from mien.core.errors import InvalidFileError, MienError
 from mien.core.progress import Progress
-from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
+from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, Result
 from mien.encoding.quality import PhotoFacts
 from mien.version import __version__
 
 COMMIT_EVERY = 16  # photos
-SCHEMA = """
+APPLICATION = 0x6D69656E  # "mien": nobody else's database is touched
+SCHEMA = f"""
+PRAGMA application_id = {APPLICATION};
 CREATE TABLE IF NOT EXISTS encoder (identity TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS photo (
-  image_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, embedding BLOB, facts TEXT, reason TEXT) STRICT;
+  image_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, face TEXT NOT NULL, embedding BLOB NOT NULL, facts TEXT NOT NULL
+) STRICT;
 """
 
 
 class Journal:
-    """One file. What another encoder or version made is dropped, what belongs to a changed photo is made anew."""
+    """One file, of one run at a time. What another encoder or version made is dropped.
+
+    Only what was encoded is kept: a photo that was refused gets another chance.
+    """
 
     def __init__(self, path: Path, encoder: Encoder) -> None:
-        path.touch(mode=0o600)
         self.path, self.encoder = path, encoder
-        self._connection = sqlite3.connect(path)
+        new = not path.exists() or not path.stat().st_size
+        path.touch(mode=0o600)
+        self._connection = sqlite3.connect(path, timeout=0)
         identity = json.dumps({"mien": __version__, **encoder.as_dict()})
-        try:
-            self._connection.executescript(SCHEMA)
-            with self._connection as connection:
-                if connection.execute("SELECT identity FROM encoder").fetchall() != [(identity,)]:
-                    connection.execute("DELETE FROM photo")
-                    connection.execute("DELETE FROM encoder")
-                    connection.execute("INSERT INTO encoder VALUES (?)", [identity])
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            what = f"not the work of a run that was cut off ({error}): take it away, or choose another output"
-            raise InvalidFileError(path, [what]) from error
+        with self._translated(), self._connection as connection:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            if not new and connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+                raise sqlite3.DatabaseError("somebody else's database")
+            connection.executescript(SCHEMA)
+            if connection.execute("SELECT identity FROM encoder").fetchall() != [(identity,)]:
+                connection.execute("DELETE FROM photo")
+                connection.execute("DELETE FROM encoder")
+                connection.execute("INSERT INTO encoder VALUES (?)", [identity])
 
-    def fingerprints(self) -> dict[str, str]:
-        """What each photo was like when it was encoded."""
-        return dict(self._connection.execute("SELECT image_id, fingerprint FROM photo"))
+    def has(self, photo: Photo) -> bool:
+        """Whether this photo, as it is now, was encoded; on a photo of one face, any choice is that face."""
+        with self._translated():
+            row = self._connection.execute(
+                "SELECT fingerprint, face, facts ->> 'faces' FROM photo WHERE image_id = ?", [photo.image_id]
+            ).fetchone()
+        if row is None or row[0] != photo.fingerprint:
+            return False
+        return row[1] == str(photo.face) or (row[2] == 1 and photo.face in {None, "main", 1})
 
-    def add(self, result: Result, fingerprint: str) -> None:
+    def add(self, photo: Photo, result: EncodedPhoto) -> None:
         """Keeps a result; `commit` makes it last."""
-        values: tuple[Any, ...] = (result.image_id, fingerprint)
-        if isinstance(result, EncodedPhoto):
-            values += (result.embedding.tobytes(), json.dumps(asdict(result.facts)), None)
-        else:
-            values += (None, None, result.reason)
-        self._connection.execute("INSERT OR REPLACE INTO photo VALUES (?, ?, ?, ?, ?)", values)
+        facts = json.dumps(asdict(result.facts))
+        values = (photo.image_id, photo.fingerprint, str(photo.face), result.embedding.tobytes(), facts)
+        with self._translated():
+            self._connection.execute("INSERT OR REPLACE INTO photo VALUES (?, ?, ?, ?, ?)", values)
 
     def commit(self) -> None:
         """Makes what was added last."""
-        self._connection.commit()
+        with self._translated():
+            self._connection.commit()
 
-    def results(self, image_ids: Iterable[str]) -> Iterator[Result]:
-        """The results for these photos, in this order."""
-        shape = (self.encoder.representations, self.encoder.dimensions)
-        for image_id in image_ids:
-            (embedding, facts, reason), *_ = self._connection.execute(
-                "SELECT embedding, facts, reason FROM photo WHERE image_id = ?", [image_id]
-            )
-            if embedding is None:
-                yield RefusedPhoto(image_id, reason)
-            else:
-                vectors = np.frombuffer(embedding, dtype=np.float32).reshape(shape)
-                yield EncodedPhoto(image_id, vectors, PhotoFacts.from_dict(json.loads(facts)))
+    def result(self, image_id: str) -> EncodedPhoto:
+        """What was kept of a photo."""
+        with self._translated():
+            embedding, facts = self._connection.execute(
+                "SELECT embedding, facts FROM photo WHERE image_id = ?", [image_id]
+            ).fetchone()
+        vectors = np.frombuffer(embedding, dtype=np.float32)
+        shaped = vectors.reshape(self.encoder.representations, self.encoder.dimensions)
+        return EncodedPhoto(image_id, shaped, PhotoFacts.from_dict(json.loads(facts)))
 
     def close(self) -> None:
         """Closes the file, which stays."""
         self._connection.close()
 
-    def discard(self) -> None:
-        """The work is done: nothing of it stays here."""
-        self.close()
-        self.path.unlink()
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._connection.close()
+            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+                raise MienError(f"{self.path}: another run is at work on this output: wait for it") from error
+            if isinstance(error, sqlite3.OperationalError):
+                raise MienError(f"{self.path}: it cannot be written ({error}): is the disk full?") from error
+            what = f"not the work of a run that was cut off ({error}): take it away, or choose another output"
+            raise InvalidFileError(self.path, [what]) from error
 
 
 def encode_into(journal: Journal, encoder: PhotoEncoder, photos: Sequence[Photo], report: Progress) -> list[Result]:
     """Encodes the photos that the journal does not have yet, and hands out all of them in their order."""
-    fingerprint_of = {photo.image_id: photo.fingerprint for photo in photos}
-    known = journal.fingerprints()
-    left = [photo for photo in photos if known.get(photo.image_id) != fingerprint_of[photo.image_id]]
+    left = [photo for photo in photos if not journal.has(photo)]
     done = len(photos) - len(left)
+    refused: dict[str, Result] = {}
     report(done, len(photos))
-    for result in encoder.encode(left):
-        journal.add(result, fingerprint_of[result.image_id])
+    for photo, result in zip(left, encoder.encode(left), strict=True):
+        if isinstance(result, EncodedPhoto):
+            journal.add(photo, result)
+        else:
+            refused[photo.image_id] = result
         done += 1
         if done % COMMIT_EVERY == 0:
             journal.commit()
         report(done, len(photos))
     journal.commit()
-    return list(journal.results(photo.image_id for photo in photos))
+    return [refused.get(photo.image_id) or journal.result(photo.image_id) for photo in photos]

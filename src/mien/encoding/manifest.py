@@ -74,6 +74,12 @@ class DetectorManifest(NetworkFile):
     anchor_sizes: tuple[tuple[Annotated[int, Field(ge=1)], ...], ...]
     variances: tuple[Positive, Positive]
 
+    @model_validator(mode="after")
+    def _check_scales(self) -> Self:
+        if len(self.strides) != len(self.anchor_sizes):
+            raise ValueError("strides and anchor_sizes are of different numbers of scales")
+        return self
+
 
 class ModelManifest(NetworkFile):
     """An ArcFace-style network: aligned crops of 112 x 112 to embeddings."""

@@ -19,13 +19,15 @@ OPSETS = frozenset({"", "ai.onnx"})  # two names of ONNX's own operators
 
 
 class Network:
-    """An ONNX network with one input, run on one core; several threads may run it at once."""
+    """An ONNX network with one input; several threads may run it at once."""
 
-    def __init__(self, content: bytes, name: str, widths: Sequence[int]) -> None:
-        """`widths`: how many numbers each output has on its last axis."""
+    def __init__(self, content: bytes, name: str, widths: Sequence[int], *, threads: int = 1) -> None:
+        """`widths`: how many numbers each output has on its last axis. `threads` of one run; 0: one for each core.
+
+        One is best: photos are spread over the cores, which scales better than a single run does.
+        """
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # photos are spread over the cores, which scales better than one run does
-        options.inter_op_num_threads = 1
+        options.intra_op_num_threads = threads
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime raises many kinds

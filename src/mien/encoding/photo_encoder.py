@@ -28,6 +28,8 @@ from mien.encoding.quality import PhotoFacts, facts_of
 from mien.encoding.subject import Choice, Subject, find_subject
 from mien.encoding.views import views_of
 
+cv2.setNumThreads(1)  # photos are spread over the cores: OpenCV's own threads would only get in the way
+
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
 
 Watch = Callable[[str, float], None]  # called with a stage's name and its seconds
@@ -50,7 +52,7 @@ class Photo:
             status = self.source.stat()
         except OSError:
             return "not there"
-        return f"{status.st_size} {status.st_mtime_ns} {self.face}"
+        return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,31 +95,31 @@ class PhotoEncoder:
         batches = [photos[start : start + size] for start in range(0, len(photos), size)]
         pool = ThreadPoolExecutor(workers)
         try:
-            with _one_thread_each():
-                for batch in pool.map(self.encode_batch, batches):
-                    yield from batch
+            for batch in pool.map(self.encode_batch, batches):
+                yield from batch
         finally:
             pool.shutdown(cancel_futures=True)  # whoever stops asking does not wait for the rest
 
     def encode_batch(self, photos: Sequence[Photo], watch: Watch = lambda _stage, _seconds: None) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
-        results: list[Result] = []
-        seen: list[tuple[int, Subject]] = []
+        result_of: dict[int, Result] = {}
+        subject_of: dict[int, Subject] = {}
         for place, photo in enumerate(photos):
             try:
                 with _timed("reading", watch):
                     pixels = decode_photo(read_photo(photo.source))
                 with _timed("finding the face", watch):
-                    seen.append((place, find_subject(pixels, self.detector, photo.face)))
-                results.append(RefusedPhoto(photo.image_id, ""))
+                    subject_of[place] = find_subject(pixels, self.detector, photo.face)
             except InvalidPhotoError as error:
-                results.append(RefusedPhoto(photo.image_id, str(error)))
-        if seen:
+                result_of[place] = RefusedPhoto(photo.image_id, str(error))
+            except (cv2.error, np.linalg.LinAlgError, MemoryError) as error:
+                result_of[place] = RefusedPhoto(photo.image_id, f"it could not be worked on ({type(error).__name__})")
+        if subject_of:
             with _timed("embedding", watch):
-                embeddings = self.embed([subject.crop for _, subject in seen])
-            for (place, subject), embedding in zip(seen, embeddings, strict=True):
-                results[place] = EncodedPhoto(photos[place].image_id, embedding, facts_of(subject))
-        return results
+                embeddings = self.embed([subject.crop for subject in subject_of.values()])
+            for (place, subject), embedding in zip(subject_of.items(), embeddings, strict=True):
+                result_of[place] = _checked(photos[place].image_id, embedding, subject)
+        return [result_of[place] for place in range(len(photos))]
 
     def try_out(self) -> None:
         """Runs every network once, on a black picture; outputs of another shape than expected are refused."""
@@ -149,19 +151,14 @@ def read_photo(source: Path | bytes) -> bytes:
         raise InvalidPhotoError(f"it cannot be read: {error.strerror}") from error
 
 
+def _checked(image_id: str, embedding: Float32s, subject: Subject) -> Result:
+    if not (np.isfinite(embedding).all() and np.abs(embedding).max(axis=1).all()):
+        return RefusedPhoto(image_id, "its embedding is zero or not finite: run `mien weights verify`")
+    return EncodedPhoto(image_id, embedding, facts_of(subject))
+
+
 @contextmanager
 def _timed(stage: str, watch: Watch) -> Iterator[None]:
     started = perf_counter()
     yield
     watch(stage, perf_counter() - started)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """While photos are spread over the cores, OpenCV's own threads would only get in the way."""
-    before = cv2.getNumThreads()
-    cv2.setNumThreads(1)
-    try:
-        yield
-    finally:
-        cv2.setNumThreads(before)

@@ -19,6 +19,9 @@ SMALLEST_FACE = 50  # pixels; the crop would show it at twice its size
 LEAST_SHARPNESS = 20  # what a crop has that was blurred by one to one and a half of its pixels
 MOST_TURN = 0.35
 NODDING = (0.25, 0.9)
+MOST_OUTSIDE = 0.1
+MOST_PAIRS = 3  # of photos, to be told about
+SAME_PHOTO = 1e-4
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class PhotoFacts:
     sharpness: float  # variance of the crop's second derivative
     turn: float  # where the nose is between the eyes: 0 is the middle, 0.5 under an eye
     nod: float  # where the nose is between eyes (0) and mouth (1)
+    outside: float  # share of the face's box that is not on the photo
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -46,6 +50,7 @@ class PhotoFacts:
             f"the photo is blurred (sharpness {self.sharpness:.0f})": self.sharpness < LEAST_SHARPNESS,
             "the head is turned to the side: a photo from the front would tell more": abs(self.turn) > MOST_TURN,
             "the head is tilted up or down: a photo from the front would tell more": not low < self.nod < high,
+            f"{self.outside:.0%} of the face is not on the photo": self.outside > MOST_OUTSIDE,
         }
         return tuple(sentence for sentence, holds in found.items() if holds)
 
@@ -71,6 +76,7 @@ def facts_of(subject: Subject) -> PhotoFacts:
         sharpness=round(sharpness(subject.crop), 1),
         turn=round(turn, 3),
         nod=round(nod, 3),
+        outside=round(subject.outside, 3),
     )
 
 
@@ -93,14 +99,26 @@ def sharpness(crop: Pixels) -> float:
     return float(cv2.Laplacian(cv2.cvtColor(crop, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var())
 
 
-def different_persons(encodings: Encodings, same_person_distance: float | None) -> list[str]:
-    """A sentence for each two photos of one query that look like two persons; none where the limit is not known."""
+def odd_pairs(encodings: Encodings, same_person_distance: float | None) -> list[str]:
+    """Sentences about photos of one query that look like two persons, or are one photo twice; the oddest pairs first.
+
+    Where it is not known how far apart photos of one person can be, nobody is said to be two.
+    """
     rows = unit_rows(encodings.embeddings)
     distances = mean_cosine_distance(rows, rows)
+    ids = [shown(image_id) for image_id in encodings.image_ids]
     limit = np.inf if same_person_distance is None else same_person_distance
-    return [
-        f"{shown(encodings.image_ids[one])} and {shown(encodings.image_ids[other])} look like two persons"
-        f" (distance {distances[one, other]:.2f}; two photos of one person are mostly below {limit:.2f})"
-        for one, other in zip(*np.triu_indices(len(rows), 1), strict=True)
+    pairs = sorted(zip(*np.triu_indices(len(rows), 1), strict=True), key=lambda pair: -distances[pair])
+    apart = [
+        f"{ids[one]} and {ids[other]} look like two persons (distance {distances[one, other]:.2f};"
+        f" two photos of one person are mostly below {limit:.2f})"
+        for one, other in pairs
         if distances[one, other] > limit
     ]
+    more = [f"… {len(apart)} such pairs in all"] if len(apart) > MOST_PAIRS else []
+    twice = [
+        f"{ids[one]} and {ids[other]} are the same photo, which counts twice"
+        for one, other in pairs
+        if distances[one, other] < SAME_PHOTO
+    ]
+    return [*apart[:MOST_PAIRS], *more, *twice[:MOST_PAIRS]]

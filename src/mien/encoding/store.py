@@ -10,9 +10,11 @@ from importlib import resources
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+import numpy as np
 from pydantic import ValidationError
 
 from mien.core.errors import InvalidFileError, WeightsError, shown
+from mien.encoding.alignment import CROP_SIDE
 from mien.encoding.detection import OUTPUT_WIDTHS, Detector
 from mien.encoding.manifest import EncoderManifest
 from mien.encoding.network import Network, check_network
@@ -29,15 +31,25 @@ class StoredEncoder:
     manifest: EncoderManifest
     folder: Path
 
+    @property
+    def address(self) -> str:
+        """What a user calls it: its name, or the folder where it is."""
+        return self.manifest.name if self.folder == cache_folder() / self.manifest.name else str(self.folder)
+
     def missing(self) -> tuple[str, ...]:
         """The roles whose network is not there yet."""
         parts = self.manifest.parts.items()
         return tuple(role for role, part in parts if part.sha256 is None or not (self.folder / part.file).is_file())
 
+    def damaged(self) -> tuple[str, ...]:
+        """The roles whose network is there, but is another file than the manifest says."""
+        there = [role for role in self.manifest.parts if role not in self.missing()]
+        return tuple(role for role in there if sha256_of(self._bytes(role)) != self.manifest.parts[role].sha256)
+
     def load(self) -> PhotoEncoder:
         """The encoder, ready; every file is checked before anything of it is used."""
         if missing := self.missing():
-            raise WeightsError(f"the encoder {self.manifest.name} lacks {', '.join(missing)}: {self._advice(missing)}")
+            raise WeightsError(f"the encoder {self.address} lacks {', '.join(missing)}: {self._advice(missing)}")
         detector = Detector(self._network("detector", OUTPUT_WIDTHS), self.manifest.detector)
         models = tuple(self._network(model.name, [model.dimensions]) for model in self.manifest.models)
         return PhotoEncoder(self.manifest, detector, models)
@@ -45,17 +57,21 @@ class StoredEncoder:
     def _network(self, role: str, widths: Sequence[int]) -> Network:
         return Network(self.content(role), str(self.folder / self.manifest.parts[role].file), widths)
 
+    def _bytes(self, role: str) -> bytes:
+        path = self.folder / self.manifest.parts[role].file
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise InvalidFileError(path, [f"{error.strerror}: {self._advice([role])}"]) from error
+
     def content(self, role: str) -> bytes:
         """A network's bytes, which are what the manifest says and nothing but a network."""
         part = self.manifest.parts[role]
-        path = self.folder / part.file
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InvalidFileError(path, [f"{error.strerror}: {self._advice([role])}"]) from error
-        if hashlib.sha256(content).hexdigest() != part.sha256:
-            raise WeightsError(f"{path} is not the file that the manifest describes (its SHA-256 differs): get it anew")
-        check_network(content, path.name)
+        content = self._bytes(role)
+        if sha256_of(content) != part.sha256:
+            path = self.folder / part.file
+            raise WeightsError(f"{path} is not the file of the manifest, its SHA-256 differs: {self._advice([role])}")
+        check_network(content, part.file)
         return content
 
     def put(self, role: str, content: bytes) -> StoredEncoder:
@@ -66,35 +82,44 @@ class StoredEncoder:
                 f"{self.manifest.name} has no part {shown(role)}: its parts are {', '.join(self.manifest.parts)}"
             )
         check_network(content, role)
-        sha256 = hashlib.sha256(content).hexdigest()
+        sha256 = sha256_of(content)
         if part.made_from is not None and sha256 != part.sha256:
             raise WeightsError(f"this is not the published {self.manifest.name}/{role}: its SHA-256 is {sha256}")
         manifest = self.manifest.with_hashes({role: sha256})
+        self._try_out(role, content)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / part.file, content)
         write_whole(self.folder / MANIFEST, manifest.model_dump_json(indent=2, exclude_none=True).encode())
         return StoredEncoder(manifest, self.folder)
 
+    def _try_out(self, role: str, content: bytes) -> None:
+        """Runs a network on a black picture: another one than the manifest describes shows by its output."""
+        side, widths = CROP_SIDE, [model.dimensions for model in self.manifest.models if model.name == role]
+        Network(content, role, widths or OUTPUT_WIDTHS).run(np.zeros((1, 3, side, side), dtype=np.float32))
+
     def _advice(self, roles: Sequence[str]) -> str:
         if all(self.manifest.parts[role].made_from for role in roles):
-            return f"run `mien weights get {self.manifest.name}`"
-        return f"run `mien weights convert FILE --as {self.manifest.name}/{roles[0]}`, see `mien weights list`"
+            return f"run `mien weights get {self.address}`"
+        return f"run `mien weights convert FILE --as {self.address}/{roles[0]}`, see `mien weights list`"
 
 
 def cache_folder() -> Path:
     """Where networks are kept: $MIEN_CACHE, or mien's part of the user's cache."""
-    if given := os.environ.get("MIEN_CACHE"):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mien"
+    try:
+        if given := os.environ.get("MIEN_CACHE"):
+            return Path(given).expanduser()
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mien"
+    except RuntimeError as error:  # nobody's home
+        raise WeightsError("there is no home to keep weights in: set MIEN_CACHE to a folder") from error
 
 
-def known_encoders() -> dict[str, StoredEncoder]:
-    """The encoders that come with mien, and those that were put into the cache, by name."""
+def known_names() -> list[str]:
+    """The names of the encoders that come with mien, and of those that were put into the cache."""
     built_in = resources.files("mien.encoding") / "manifests"
     names = [file.name.removesuffix(".json") for file in built_in.iterdir() if file.name.endswith(".json")]
     folder = cache_folder()
     names += [path.parent.name for path in folder.glob(f"*/{MANIFEST}")] if folder.is_dir() else []
-    return {name: stored_encoder(name) for name in sorted(set(names))}
+    return sorted(set(names))
 
 
 def stored_encoder(name: str) -> StoredEncoder:
@@ -121,17 +146,25 @@ def read_manifest(path: Path) -> EncoderManifest:
     try:
         return EncoderManifest.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, line['loc'])) or 'file'}: {line['msg']}" for line in error.errors()]
+        problems = [f"{shown('.'.join(map(str, line['loc'])) or 'file')}: {line['msg']}" for line in error.errors()]
         raise InvalidFileError(path, problems) from error
 
 
+def sha256_of(content: bytes) -> str:
+    """The hash that a manifest knows a file by."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file so that it is there completely or not at all."""
+    """Writes a file that everybody may read so that it is there completely or not at all."""
+    if not path.parent.is_dir():
+        raise InvalidFileError(path, ["there is no such folder: make it first"])
     with NamedTemporaryFile(dir=path.parent, delete=False) as file:
         try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+            os.fchmod(file.fileno(), 0o644)
             Path(file.name).replace(path)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)

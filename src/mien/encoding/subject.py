@@ -30,6 +30,7 @@ class Subject:
     crop: Pixels
     face: Face  # as first seen, in the photo's pixels
     landmarks: Floats  # on the levelled photo
+    outside: float  # share of the face's box that is not on the photo
     faces: int  # that could have been meant
 
 
@@ -40,7 +41,21 @@ def find_subject(photo: Pixels, detector: Detector, choice: Choice) -> Subject:
     level = levelled(photo, face.landmarks)
     again = seen_again(face, detector.faces(level, least_confidence=SECOND_LOOK))
     # cut to whole pixels as the official pipeline does: an official gallery and a photo encoded here are to agree
-    return Subject(aligned_crop(level, np.trunc(again)), face, again, len(candidates))
+    whole = np.trunc(again)
+    if not np.ptp(whole, axis=0).all():
+        raise InvalidPhotoError("the face is too small to be aligned: send a larger photo")
+    return Subject(aligned_crop(level, whole), face, again, outside_share(face.box, photo.shape[:2]), len(candidates))
+
+
+def outside_share(box: Floats, size: Sequence[int]) -> float:
+    """How much of a box lies outside of a photo of that height and width.
+
+    >>> outside_share(np.array([-10, 0, 10, 20]), (100, 100))
+    0.5
+    """
+    inside = np.clip(box, 0, [size[1], size[0], size[1], size[0]])
+    area, seen = (float(np.prod(sides[2:] - sides[:2])) for sides in (box, inside))
+    return 1 - seen / max(area, 1e-6)
 
 
 def prominence(face: Face, size: Sequence[int]) -> float:

@@ -11,7 +11,9 @@ from mien.encoding.photo_encoder import EncodedPhoto, Result
 from mien.encoding.quality import PhotoFacts
 from mien.report.rankings import write_separated
 
-COLUMNS = ("image_id", "encoded", "reason", "warnings", *(field.name for field in fields(PhotoFacts)))
+BOX = ("left", "top", "right", "bottom")
+FACTS = (field.name for field in fields(PhotoFacts) if field.name != "box")
+COLUMNS = ("image_id", "encoded", "reason", "warnings", *FACTS, *BOX)
 
 
 def photo_document(result: Result) -> dict[str, Any]:
@@ -28,6 +30,7 @@ def write_photos(path: Path, results: Sequence[Result]) -> None:
         values = photo_document(result)
         values["encoded"] = "yes" if values["encoded"] else "no"
         values["warnings"] = "; ".join(values.get("warnings", ()))
-        values["box"] = " ".join(map(str, values.get("box", ())))
+        values |= dict(zip(BOX, values.pop("box", ()), strict=False))
         rows.append({name: values.get(name, "") for name in COLUMNS})
     write_separated(path, rows, delimiter=",")
+    path.chmod(0o600)  # who was photographed where is nobody else's business

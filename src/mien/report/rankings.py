@@ -56,10 +56,12 @@ def ranking_rows(rankings: Sequence[Ranking], gallery: Gallery, method: Method) 
             }
 
 
-def write_rankings(path: Path, rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> None:
-    """Writes a file in the format that its suffix names."""
+def write_rankings(
+    path: Path, rankings: Sequence[Ranking], gallery: Gallery, method: Method, beside: Mapping[str, Any]
+) -> None:
+    """Writes a file in the format that its suffix names; JSON has room for what is to be said beside the rankings."""
     if path.suffix.lower() == ".json":
-        path.write_text(json.dumps(ranking_document(rankings, gallery, method), indent=1) + "\n")
+        path.write_text(json.dumps({**ranking_document(rankings, gallery, method), **beside}, indent=1) + "\n")
         return
     rows = list(ranking_rows(rankings, gallery, method))
     if path.suffix.lower() == ".tsv":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mien.core.cohort import Encodings
+from mien.core.encoder import Encoder
 from mien.core.errors import EncoderMismatchError, InvalidFileError, shown
 from mien.core.progress import Progress, silent
 from mien.storage.formats.annotations import Annotations
@@ -39,12 +40,21 @@ def missing_encodings(path: Path, image_ids: Sequence[str], *, otherwise: str) -
     return InvalidFileError(path, problems, advice=f"encode these images, or {otherwise}")
 
 
+def check_writable(path: Path, image_ids: Sequence[str], encoder: Encoder) -> None:
+    """Refuses what could not be written under this name, before the work of making it."""
+    if path.suffix.lower() == ".csv":
+        from mien.storage.formats.gm_arc_csv import check_gm_arc  # noqa: PLC0415 heavy
+
+        check_gm_arc(path, image_ids, encoder)
+
+
 def write_encodings(path: Path, encodings: Encodings, progress: Progress) -> None:
     """Writes Parquet, or the GM-Arc layout where the name ends in .csv; the file is there completely or not at all."""
     from mien.storage.formats.cohort_parquet import write_encodings_parquet  # noqa: PLC0415 pyarrow is heavy
     from mien.storage.formats.gm_arc_csv import write_gm_arc_csv  # noqa: PLC0415
 
     temporary = path.with_name(f"{path.name}.new")
+    temporary.touch(mode=0o600)  # embeddings are biometric data
     write = write_gm_arc_csv if path.suffix.lower() == ".csv" else write_encodings_parquet
     try:
         write(temporary, encodings, progress)

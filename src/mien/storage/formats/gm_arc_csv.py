@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -98,9 +98,7 @@ def _numbers(text: bytes, parse: Callable[[bytes], Any]) -> Any:
 
 def write_gm_arc_csv(path: Path, encodings: Encodings, progress: Progress = silent) -> None:
     """Writes embeddings as models m0, m1, ... of four views each; they read back bit by bit."""
-    keys = _keys(path, encodings.encoder)
-    if problems := list(_unsafe_ids(encodings.image_ids)):
-        raise InvalidFileError(path.name, problems)
+    keys = check_gm_arc(path, encodings.image_ids, encodings.encoder)
     numbers = f"[{', '.join([NUMBER] * encodings.encoder.dimensions)}]"
     images = len(encodings.image_ids)
     with path.open("w", encoding="utf-8", newline="\n") as file:
@@ -112,6 +110,13 @@ def write_gm_arc_csv(path: Path, encodings: Encodings, progress: Progress = sile
                 row = (IMG_NAME.format(image_id), model, str(flip), str(gray), "[0]", numbers % tuple(vector))
                 file.write(";".join(row) + "\n")
     progress(images, images)
+
+
+def check_gm_arc(path: Path, image_ids: Sequence[str], encoder: Encoder) -> list[tuple[str, int, int]]:
+    """Model, flip and gray of every representation; refuses what this layout cannot hold."""
+    if problems := list(_unsafe_ids(image_ids)):
+        raise InvalidFileError(path.name, problems)
+    return _keys(path, encoder)
 
 
 def _keys(path: Path, encoder: Encoder) -> list[tuple[str, int, int]]:
@@ -130,7 +135,7 @@ def _keys(path: Path, encoder: Encoder) -> list[tuple[str, int, int]]:
     return keys
 
 
-def _unsafe_ids(image_ids: tuple[str, ...]) -> Iterator[str]:
+def _unsafe_ids(image_ids: Sequence[str]) -> Iterator[str]:
     """What is wrong with ids that would not come back from a photo's name."""
     for image_id in image_ids:
         if wrong := unsafe_cell(image_id):
