@@ -184,7 +184,7 @@ def test_encode_says_what_it_cannot_do(mien, folder, tmp_path):
     code, _, err = mien("encode", tmp_path / "notes.txt", "--out", tmp_path / "e.parquet")
     assert code == 1
     assert "none of the 1 photos could be encoded" in err
-    assert not (tmp_path / "e.parquet").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "e.parquet.photos.csv"}
 
 
 def test_a_killed_run_goes_on_and_gives_the_same(folder, tmp_path):
@@ -265,6 +265,9 @@ def test_encoded_photos_are_kept_until_they_are_in_the_gallery(mien, folder, tmp
     assert (tmp_path / "g.partial").exists()
     assert mien("gallery", "remove-patient", tmp_path / "g", "patient 005")[0] == 0
     assert not (tmp_path / "g.partial").exists()  # nothing of anybody who is gone
+    (tmp_path / "g.partial").write_text("somebody's notes")
+    assert mien("gallery", "remove-patient", tmp_path / "g", "patient 009")[0] == 0
+    assert (tmp_path / "g.partial").exists()
 
 
 def test_photos_are_added_with_the_gallerys_own_encoder(mien, folder, default_encoder, tmp_path):

@@ -24,6 +24,7 @@ def encode(
     """Turn photos into embeddings; a run that was cut off goes on where it stopped."""
     from mien.cli.photos import chosen_photos, encode_photos, encodings_of, loaded_encoder, refusals  # noqa: PLC0415 heavy
     from mien.encoding.folder import find_photos  # noqa: PLC0415
+    from mien.encoding.journal import discard  # noqa: PLC0415
     from mien.encoding.photo_encoder import EncodedPhoto  # noqa: PLC0415
     from mien.report.photos import photo_document, write_photos  # noqa: PLC0415
     from mien.storage.formats import check_writable, write_encodings  # noqa: PLC0415
@@ -43,10 +44,11 @@ def encode(
     write_photos(table, results)
     encoded = sum(isinstance(result, EncodedPhoto) for result in results)
     if not encoded:
+        discard(journal)
         raise MienError(f"none of the {len(results):,} photos could be encoded, see {table}: {refusals(results)[0]}")
     with show.progress("writing") as report:
         write_encodings(out, encodings_of(results, loaded), report)
-    journal.unlink()
+    discard(journal)
     if json:
         documents = [photo_document(result) for result in results]
         show.print_json({"out": str(out), "encoder": loaded.encoder.as_dict(), "encoded": encoded, "photos": documents})

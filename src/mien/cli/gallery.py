@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show
+from mien.core.encoder import Encoder
+from mien.core.errors import GalleryError
 from mien.report.gallery import gallery_document
 from mien.storage.changes import import_cohort
 from mien.storage.gallery import Gallery
@@ -33,7 +35,7 @@ def build(
     json: options.JsonOption = False,
 ) -> None:
     """Make a gallery of exactly these images; run again, it finishes or changes nothing."""
-    how = (encoder, face, short_ids, allow_missing)
+    how = options.ImportOptions(encoder, face, short_ids, allow_missing)
     _import(directory, encodings, photos, metadata or [], how, exactly=True, json=json)
 
 
@@ -50,7 +52,7 @@ def add(
     json: options.JsonOption = False,
 ) -> None:
     """Add images to a gallery; images that are there already must be the same."""
-    how = (encoder, face, short_ids, allow_missing)
+    how = options.ImportOptions(encoder, face, short_ids, allow_missing)
     _import(directory, encodings, photos, metadata or [], how, exactly=False, json=json)
 
 
@@ -63,7 +65,7 @@ def remove_patient(
     """Erase patients: no byte of them stays in any file of the gallery."""
     with show.progress("erasing"):
         generation = Gallery.remove_patients(directory, patient_ids)
-        _journal(directory).unlink(missing_ok=True)  # a build that was cut off may have left embeddings there
+        _discard_journal(directory)  # a build that was cut off may have left embeddings there
     if json:
         show.print_json({"generation": generation, "removed_patients": patient_ids})
     else:
@@ -118,28 +120,26 @@ def _import(
     encodings: Path | None,
     photos: Path | None,
     metadata: list[Path],
-    how: tuple[str | None, list[str] | None, bool, bool],
+    how: options.ImportOptions,
     *,
     exactly: bool,
     json: bool,
 ) -> None:
-    encoder, face, short_ids, allow_missing = how
     if (encodings is None) == (photos is None):
         raise typer.BadParameter("give either --encodings or --photos")
     if photos is not None:
-        from mien.cli.photos import PhotoOptions, cohort_of_photos  # noqa: PLC0415 onnxruntime is heavy
+        from mien.cli.photos import cohort_of_photos  # noqa: PLC0415 onnxruntime is heavy
 
-        there = Gallery.open(directory).encoder if directory.is_dir() and any(directory.iterdir()) else None
-        cohort, left_out = cohort_of_photos(photos, metadata, PhotoOptions(*how), there, _journal(directory))
+        cohort, left_out = cohort_of_photos(photos, metadata, how, _encoder_there(directory), _journal(directory))
     else:
         assert encodings is not None
-        if face or short_ids:
+        if how.face or how.short_ids:
             raise typer.BadParameter("--face and --short-ids belong to --photos")
         with show.progress("reading encodings") as report:
-            cohort, left_out = load_cohort(Source(encodings, metadata, encoder, allow_missing), report)
+            cohort, left_out = load_cohort(Source(encodings, metadata, how.encoder, how.allow_missing), report)
     with show.progress("storing"):
         change = import_cohort(directory, cohort, exactly=exactly)
-    _journal(directory).unlink(missing_ok=True)
+    _discard_journal(directory)
     if json:
         show.print_json({**asdict(change), **asdict(left_out)})
         return
@@ -150,6 +150,21 @@ def _import(
     )
     for disorder_id in change.disorders_renamed:
         show.console().print(f"disorder {show.text(disorder_id)} has a new name")
+
+
+def _encoder_there(directory: Path) -> Encoder | None:
+    """The encoder of a gallery that is to grow."""
+    try:
+        return Gallery.open(directory).encoder
+    except GalleryError:
+        return None  # there is none yet, or one that the import will refuse by itself
+
+
+def _discard_journal(directory: Path) -> None:
+    if _journal(directory).exists():
+        from mien.encoding.journal import discard  # noqa: PLC0415 onnxruntime is heavy
+
+        discard(_journal(directory))
 
 
 def _journal(directory: Path) -> Path:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -64,6 +65,15 @@ AllowMissingOption = Annotated[
     bool, typer.Option("--allow-missing", help="Go on without images that have no encoding, and list them.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine output.")]
+
+
+class ImportOptions(NamedTuple):
+    """How images are taken into a gallery."""
+
+    encoder: str | None
+    face: Sequence[str] | None
+    short_ids: bool
+    allow_missing: bool
 
 
 def method_of(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import typer
 
 from mien.cli import show
+from mien.cli.options import ImportOptions
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown
@@ -26,15 +27,6 @@ from mien.storage.loading import LeftOut, labelled_cohort
 
 LISTED = 10
 MEND = "mend these, or go on without them with --allow-missing"
-
-
-class PhotoOptions(NamedTuple):
-    """What the command line says about photos of a gallery."""
-
-    encoder: str | None
-    face: Sequence[str] | None
-    short_ids: bool
-    allow_missing: bool
 
 
 def query_of_photos(
@@ -56,7 +48,7 @@ def query_of_photos(
 
 
 def cohort_of_photos(
-    folder: Path, metadata: Sequence[Path], how: PhotoOptions, of_gallery: Encoder | None, journal: Path
+    folder: Path, metadata: Sequence[Path], how: ImportOptions, of_gallery: Encoder | None, journal: Path
 ) -> tuple[Cohort, LeftOut]:
     """The photos that the tables label, encoded; a run that was cut off goes on where it stopped."""
     annotations = read_metadata(metadata, labelled=True)

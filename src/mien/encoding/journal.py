@@ -101,6 +101,14 @@ class Journal:
             raise InvalidFileError(self.path, [what]) from error
 
 
+def discard(path: Path) -> None:
+    """Deletes a journal; a file of that name which is none stays."""
+    with path.open("rb") as file:
+        header = file.read(72)
+    if header.startswith(b"SQLite format 3\0") and header[68:] == APPLICATION.to_bytes(4):
+        path.unlink()
+
+
 def encode_into(journal: Journal, encoder: PhotoEncoder, photos: Sequence[Photo], report: Progress) -> list[Result]:
     """Encodes the photos that the journal does not have yet, and hands out all of them in their order."""
     left = [photo for photo in photos if not journal.has(photo)]
