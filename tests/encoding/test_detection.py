@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from mien.core.errors import InvalidPhotoError
+from mien.core.errors import InvalidPhotoError, SeveralFacesError
 from mien.encoding.detection import Face, anchors_of, decoded_boxes, decoded_landmarks, separate_faces
 from mien.encoding.photo import decode_photo
 from mien.encoding.subject import chosen_face, companions, find_subject, prominence, seen_again
@@ -135,8 +135,9 @@ def test_bystanders_do_not_count_and_companions_do():
 def test_two_faces_are_refused_with_their_boxes_and_one_can_be_chosen():
     size = (600, 800)
     left, main = face_at(100, 200, 80), face_at(350, 250, 100)
-    with pytest.raises(InvalidPhotoError) as refused:
+    with pytest.raises(SeveralFacesError) as refused:
         chosen_face([left, main], None, size)
+    assert refused.value.boxes == ((100, 200, 164, 280), (350, 250, 430, 350))
     assert str(refused.value).startswith("2 faces: face 1 at (100, 200, 164, 280), face 2 at (350, 250, 430, 350)")
     assert chosen_face([left, main], 1, size) is left
     assert chosen_face([left, main], 2, size) is main

@@ -18,7 +18,7 @@ from mien.core.errors import InvalidFileError, MienError
 from mien.core.progress import silent
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
-from mien.encoding.photo_encoder import EncodedPhoto, Photo, RefusedPhoto
+from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, EncodedPhoto, Photo, RefusedPhoto
 from mien.encoding.quality import PhotoFacts, odd_pairs, pose, sharpness
 from mien.encoding.views import views_of
 
@@ -284,10 +284,11 @@ def test_whoever_stops_asking_does_not_wait_for_the_rest(photo_encoder, faces, m
         return source.read_bytes()
 
     monkeypatch.setattr("mien.encoding.photo_encoder.read_photo", counted)
-    results = photo_encoder.encode([Photo(str(n), faces / "person_002" / "photo_1.jpg") for n in range(200)])
+    many = 10 * PHOTOS_PER_BATCH * (os.cpu_count() or 1)
+    results = photo_encoder.encode([Photo(str(n), faces / "person_002" / "photo_1.jpg") for n in range(many)])
     next(results)
     results.close()
-    assert len(read) < 100
+    assert len(read) < many / 2
 
 
 def test_memory_stays_bounded_however_many_photos_there_are(photo_encoder, faces):

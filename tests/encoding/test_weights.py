@@ -108,7 +108,7 @@ def test_a_package_with_another_hash_is_not_taken(published, tmp_path, monkeypat
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == [MANIFEST]
 
 
-@pytest.mark.parametrize("changed", ["file in the package", "path in the package", "network"])
+@pytest.mark.parametrize("changed", ["file in the package", "path in the package", "network", "kind"])
 def test_every_hash_counts(published, tmp_path, changed):
     manifest, package = published
     model = manifest["models"][0]
@@ -116,9 +116,11 @@ def test_every_hash_counts(published, tmp_path, changed):
         model["sha256"] = "0" * 64
     elif changed == "file in the package":
         model["made_from"]["sha256"] = "0" * 64
+    elif changed == "kind":
+        model["made_from"]["network"] = "something"
     else:
         model["made_from"]["path"] = "facething/other.pt"
-    with pytest.raises(WeightsError, match=r"is not the published|does not hold facething/other\.pt"):
+    with pytest.raises(WeightsError, match=r"not the published|does not hold facething/other|no network 'something'"):
         get_encoder(stored(manifest, tmp_path / "mine"), read_tensors, silent, package)
     assert not (tmp_path / "mine" / model["file"]).exists()
 

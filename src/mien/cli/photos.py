@@ -132,7 +132,9 @@ def encodings_of(results: Iterable[Result], encoder: PhotoEncoder) -> Encodings:
 def refusals(results: Iterable[Result]) -> list[str]:
     """A line for each photo that was refused."""
     return [
-        f"photo {shown(result.image_id)}: {result.reason}" for result in results if isinstance(result, RefusedPhoto)
+        f"photo {shown(result.image_id)}: {result.reason}{' with --face' if result.boxes else ''}"
+        for result in results
+        if isinstance(result, RefusedPhoto)
     ]
 
 

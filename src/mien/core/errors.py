@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 LISTED_PROBLEMS = 100
+Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels of a photo
 
 
 def shown(text: str, *, longest: int = 80) -> str:
@@ -66,6 +67,15 @@ class InvalidFileError(MienError, ValueError):
 
 class InvalidPhotoError(MienError, ValueError):
     """A photo that cannot be encoded: not a picture, too large, damaged, no face, or several."""
+
+
+class SeveralFacesError(InvalidPhotoError):
+    """A photo on which more than one face could be meant; the user can choose one by its number."""
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self.boxes = tuple(boxes)
+        numbered = ", ".join(f"face {number} at {box}" for number, box in enumerate(self.boxes, start=1))
+        super().__init__(f"{len(self.boxes)} faces: {numbered}: cut the photo, or choose one")
 
 
 class WeightsError(MienError):

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from mien.core.arrays import Float32s, Floats
-from mien.core.errors import WeightsError
+from mien.core.errors import Box, WeightsError
 from mien.encoding.manifest import DetectorManifest
 from mien.encoding.network import Network
 from mien.encoding.photo import Pixels
@@ -26,6 +26,12 @@ class Face:
     box: Floats  # left, top, right, bottom
     landmarks: Floats  # (5, 2): eyes, nose, corners of the mouth; each x, y; the picture's left first
     confidence: float
+
+    @property
+    def whole_box(self) -> Box:
+        """The box in whole pixels."""
+        left, top, right, bottom = (round(float(side)) for side in self.box)
+        return left, top, right, bottom
 
     @property
     def size(self) -> float:

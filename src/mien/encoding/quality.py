@@ -11,7 +11,8 @@ import numpy as np
 from mien.core.arrays import Floats
 from mien.core.cohort import Encodings
 from mien.core.embeddings import mean_cosine_distance, unit_rows
-from mien.core.errors import shown
+from mien.core.errors import Box, shown
+from mien.core.ranking import SAME_PHOTO
 from mien.encoding.photo import Pixels
 from mien.encoding.subject import SURE, Subject
 
@@ -21,7 +22,6 @@ MOST_TURN = 0.35
 NODDING = (0.25, 0.9)
 MOST_OUTSIDE = 0.1
 MOST_PAIRS = 3  # of photos, to be told about
-SAME_PHOTO = 1e-4
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PhotoFacts:
     """What was seen on a photo."""
 
     faces: int  # that could have been meant
-    box: tuple[int, int, int, int]  # of the face that was encoded: left, top, right, bottom, in pixels
+    box: Box  # of the face that was encoded
     confidence: float  # of the detector, 0 to 1
     face_size: int  # pixels
     sharpness: float  # variance of the crop's second derivative
@@ -66,11 +66,10 @@ class PhotoFacts:
 
 def facts_of(subject: Subject) -> PhotoFacts:
     """Looks at a photo's face."""
-    left, top, right, bottom = (round(float(side)) for side in subject.face.box)
     turn, nod = pose(subject.landmarks)
     return PhotoFacts(
         faces=subject.faces,
-        box=(left, top, right, bottom),
+        box=subject.face.whole_box,
         confidence=round(subject.face.confidence, 4),
         face_size=round(subject.face.size),
         sharpness=round(sharpness(subject.crop), 1),

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from mien.core.arrays import Floats
-from mien.core.errors import InvalidPhotoError
+from mien.core.errors import InvalidPhotoError, SeveralFacesError
 from mien.encoding.alignment import aligned_crop, levelled, levelling
 from mien.encoding.detection import Detector, Face
 from mien.encoding.photo import Pixels
@@ -84,10 +84,10 @@ def chosen_face(faces: Sequence[Face], choice: Choice, size: Sequence[int]) -> F
     if choice == "main":
         return max(faces, key=lambda face: prominence(face, size))
     if choice is None and len(faces) > 1:
-        raise InvalidPhotoError(f"{len(faces)} faces: {_boxes(faces)}: cut the photo, or choose one with --face")
+        raise SeveralFacesError([face.whole_box for face in faces])
     number = 1 if choice is None else choice
     if not 1 <= number <= len(faces):
-        raise InvalidPhotoError(f"there is no face {number}: {_boxes(faces)}")
+        raise InvalidPhotoError(f"there is no face {number}: {len(faces)} could be meant")
     return faces[number - 1]
 
 
@@ -98,10 +98,3 @@ def seen_again(face: Face, faces: Sequence[Face]) -> Floats:
     away = [float(np.linalg.norm(other.landmarks - turned, axis=1).mean()) for other in faces]
     nearest = int(np.argmin(away)) if away else None
     return turned if nearest is None or away[nearest] > SAME_PLACE * face.size else faces[nearest].landmarks
-
-
-def _boxes(faces: Sequence[Face]) -> str:
-    return ", ".join(
-        f"face {number} at ({', '.join(str(round(float(side))) for side in face.box)})"
-        for number, face in enumerate(faces, start=1)
-    )

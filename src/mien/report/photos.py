@@ -20,7 +20,7 @@ def photo_document(result: Result) -> dict[str, Any]:
     """A photo's facts and warnings, or why it was refused."""
     if isinstance(result, EncodedPhoto):
         return {"image_id": result.image_id, "encoded": True, **result.facts.as_dict()}
-    return {"image_id": result.image_id, "encoded": False, "reason": result.reason}
+    return {"image_id": result.image_id, "encoded": False, "reason": result.reason, "boxes": result.boxes}
 
 
 def write_photos(path: Path, results: Sequence[Result]) -> None:
