@@ -14,7 +14,7 @@ from mien.cli import show
 from mien.cli.options import ImportOptions
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidFileError, shown
+from mien.core.errors import InvalidFileError, shown, shown_ids
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
@@ -25,7 +25,6 @@ from mien.report.photos import photo_document
 from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.loading import LeftOut, labelled_cohort
 
-LISTED = 10
 MEND = "mend these, or go on without them with --allow-missing"
 
 
@@ -87,7 +86,7 @@ def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> lis
         if not re.fullmatch("main|[1-9][0-9]{0,3}", choice):
             raise typer.BadParameter(f"give a number from 1 on, 'main' or PHOTO=N, not {given!r}", param_hint="--face")
         if which is not None and which not in paths:
-            hint = f"there is no photo {shown(which)}; the photos are {_first(paths)}"
+            hint = f"there is no photo {shown(which)}; the photos are {shown_ids(paths)}"
             raise typer.BadParameter(hint, param_hint="--face")
         if which in choice_of or (which is None and choice != "main" and len(paths) > 1):
             raise typer.BadParameter(f"say of which photo: PHOTO={choice}", param_hint="--face")
@@ -143,8 +142,3 @@ def print_warnings(results: Iterable[Result]) -> None:
     encoded = [result for result in results if isinstance(result, EncodedPhoto)]
     lines = [f"photo {shown(photo.image_id)}: {warning}" for photo in encoded for warning in photo.facts.warnings]
     show.print_first(lines, "warnings; `mien encode` writes a table of them")
-
-
-def _first(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(map(shown, listed[:LISTED])) + (", …" if len(listed) > LISTED else "")

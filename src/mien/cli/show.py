@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from mien.benchmark.measure import Line
-from mien.core.errors import shown
+from mien.core.errors import shown, shown_ids
 from mien.core.evidence import RankedDisorder
 from mien.core.method import Method
 from mien.core.progress import Progress as ReportProgress
@@ -82,9 +82,7 @@ def print_left_out(left_out: LeftOut) -> None:
     if left_out.encodings_without_metadata:
         note(f"{left_out.encodings_without_metadata:,} images are in no table and were left out")
     if missing := left_out.images_without_encoding:
-        ids = ", ".join(shown(image_id) for image_id in missing[:10])
-        more = ", …" if len(missing) > 10 else ""
-        note(f"{len(missing):,} images of the tables have no encoding and were left out: {ids}{more}")
+        note(f"{len(missing):,} images of the tables have no encoding and were left out: {shown_ids(missing)}")
 
 
 def print_first(lines: Sequence[str], what: str) -> None:
@@ -95,9 +93,9 @@ def print_first(lines: Sequence[str], what: str) -> None:
         note(f"… in all {len(lines):,} {what}")
 
 
-def print_encoder(stored: StoredEncoder) -> None:
+def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequence[str]) -> None:
     """An encoder's parts, where they come from, and whether they are there."""
-    manifest, missing, damaged = stored.manifest, stored.missing(), stored.damaged()
+    manifest = stored.manifest
     console().print(
         f"[bold]{text(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
         f" {'not complete in' if missing or damaged else 'in'} {text(str(stored.folder))}",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from mien.cli.show import console, note, print_simulated, text
-from mien.core.errors import shown
+from mien.core.errors import shown_ids
 from mien.core.method import BASELINE, NAMED_METHODS, Method
 from mien.core.study import Study
 from mien.evaluation.published import published_accuracy
@@ -31,9 +31,8 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
     )
     for gallery, patient_ids in protocol["not_in_gallery"].items():
         if patient_ids:
-            ids = ", ".join(shown(patient_id) for patient_id in patient_ids[:10])
-            more = ", …" if len(patient_ids) > 10 else ""
-            note(f"{gallery} gallery: it lacks the disorder of {len(patient_ids)} test patients, misses: {ids}{more}")
+            ids = shown_ids(patient_ids)
+            note(f"{gallery} gallery: it lacks the disorder of {len(patient_ids)} test patients, misses: {ids}")
 
 
 def print_results(results: Sequence[Result], *, published: bool) -> None:

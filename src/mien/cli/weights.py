@@ -27,10 +27,11 @@ def list_encoders(json: options.JsonOption = False) -> None:
         except InvalidFileError as error:
             show.note(str(error))
             continue
-        state = {"missing": stored.missing(), "damaged": stored.damaged()}
+        missing, damaged = stored.missing(), stored.damaged()
+        state = {"missing": missing, "damaged": damaged}
         documents.append({**stored.manifest.model_dump(mode="json"), "folder": str(stored.folder), **state})
         if not json:
-            show.print_encoder(stored)
+            show.print_encoder(stored, missing, damaged)
     if json:
         show.print_json({"cache": str(cache_folder()), "encoders": documents})
 

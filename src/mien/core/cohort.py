@@ -12,7 +12,7 @@ import numpy as np
 from mien.core.arrays import Float32s, Floats, Ints
 from mien.core.embeddings import as_embeddings, check_embeddings
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidCohortError, shown
+from mien.core.errors import InvalidCohortError, shown, shown_ids
 from mien.core.index import GalleryIndex, build_index
 from mien.core.roster import Disorder, Label, Roster
 
@@ -52,7 +52,7 @@ class Encodings:
 class Query:
     """The images of one test patient. Without a patient id, its image ids say which gallery patient it may be.
 
-    Names of photo files say nothing: `ids_are_file_names`, and the embeddings say it.
+    Unless `ids_are_file_names`: those say nothing, and a gallery patient is known by having the same photo.
     """
 
     encodings: Encodings
@@ -122,8 +122,8 @@ class Cohort:
         row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         if missing := [image_id for image_id in roster.image_ids if image_id not in row_of]:
             raise InvalidCohortError(
-                f"{len(missing)} labelled images without an encoding: {', '.join(map(shown, missing[:10]))}"
-                f"{', …' if len(missing) > 10 else ''}: encode them or take them out of the labels"
+                f"{len(missing)} labelled images without an encoding: {shown_ids(missing)}:"
+                " encode them or take them out of the labels"
             )
         rows = [row_of[image_id] for image_id in roster.image_ids]
         return cls(roster, encodings if roster.image_ids == encodings.image_ids else encodings.only(rows))

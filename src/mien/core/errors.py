@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 LISTED_PROBLEMS = 100
 Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels of a photo
@@ -19,14 +19,24 @@ def shown(text: str, *, longest: int = 80) -> str:
     return repr(text if len(text) <= longest else text[:longest] + "…")
 
 
-def listed(what: object, problems: Sequence[str], advice: str | None = None) -> str:
-    """All problems of one thing, up to a hundred, and what helps.
+def shown_ids(ids: Iterable[str], *, most: int = 10) -> str:
+    """Foreign ids made safe to show, the first ten of them.
+
+    >>> shown_ids(["a", "b", "c"], most=2)
+    "'a', 'b', …"
+    """
+    all_ids = list(ids)
+    return ", ".join(map(shown, all_ids[:most])) + (", …" if len(all_ids) > most else "")
+
+
+def listed(what: object, problems: Sequence[str], advice: str | None = None, *, most: int = LISTED_PROBLEMS) -> str:
+    """The problems of one thing, up to a hundred, and what helps.
 
     >>> listed("a.csv", ["row 2: no label"])
     'a.csv: row 2: no label'
     """
-    lines = list(problems[:LISTED_PROBLEMS])
-    if len(problems) > LISTED_PROBLEMS:
+    lines = list(problems[:most])
+    if len(problems) > most:
         lines.append(f"… {len(problems)} problems in all")
     if advice:
         lines.append(advice)

@@ -137,11 +137,11 @@ def _patients_of_query(index: GalleryIndex, query: Query) -> list[int]:
     somebody else is said to be on it, by image id and embedding. Where ids are names of files, by embedding alone.
     """
     roster, encodings = index.roster, query.encodings
+    own = {roster.patient_of_id[query.patient_id]} if query.patient_id in roster.patient_of_id else set()
     if query.ids_are_file_names:
         rows = unit_rows(encodings.embeddings).astype(np.float32)
         same = (mean_cosine_distance(rows, index.image_rows) < SAME_PHOTO).any(axis=0)
-        return sorted(set(roster.patient_of_image[same].tolist()))
-    own = {roster.patient_of_id[query.patient_id]} if query.patient_id in roster.patient_of_id else set()
+        return sorted(own.union(roster.patient_of_image[same].tolist()))
     for row, image_id in enumerate(encodings.image_ids):
         image = roster.image_of_id.get(image_id)
         if image is not None and (query.patient_id is None or _same_photo(index, image, encodings.embeddings[row])):

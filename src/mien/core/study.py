@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidStudyError, shown
+from mien.core.errors import InvalidStudyError, shown, shown_ids
 from mien.core.roster import Disorder, Label
 
 MOST_PATIENTS_OF_RARE = 6  # a disorder with more patients is frequent
@@ -73,7 +73,7 @@ class Study:
         if missing:
             raise InvalidStudyError(
                 f"{self.source}: {len(missing)} labelled images without an encoding: "
-                f"{', '.join(map(shown, missing[:10]))}{', …' if len(missing) > 10 else ''}: encode them, or take them "
+                f"{shown_ids(missing)}: encode them, or take them "
                 "out of the tables"
             )
 
@@ -96,8 +96,8 @@ def _check_fold(where: str, fold: Fold) -> None:
     diagnosed = {label.patient_id for split in fold for label in split.gallery}
     if both := sorted(tested & diagnosed):
         raise InvalidStudyError(
-            f"{where}: {len(both)} patients are in the gallery and in the test set: {', '.join(map(shown, both[:10]))}"
-            f"{', …' if len(both) > 10 else ''}: take them out of one of the two"
+            f"{where}: {len(both)} patients are in the gallery and in the test set: {shown_ids(both)}:"
+            " take them out of one of the two"
         )
     frequent, rare = ({label.disorder_id for label in (*split.gallery, *split.test)} for split in fold)
     if both := sorted(frequent & rare):

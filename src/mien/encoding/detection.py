@@ -15,7 +15,7 @@ from mien.encoding.manifest import DetectorManifest
 from mien.encoding.network import Network
 from mien.encoding.photo import Pixels
 
-OUTPUT_WIDTHS = (4, 2, 10)  # boxes, confidences of (no face, face), landmarks
+OUTPUT_WIDTHS: tuple[int, ...] = (4, 2, 10)  # boxes, confidences of (no face, face), landmarks
 OVERLAP = 0.4  # boxes that share more than this of their union show one face
 
 

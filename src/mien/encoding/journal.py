@@ -61,10 +61,10 @@ class Journal:
             return False
         return row[1] == str(photo.face) or (row[2] == 1 and photo.face in {None, "main", 1})
 
-    def add(self, photo: Photo, result: EncodedPhoto) -> None:
-        """Keeps a result; `commit` makes it last."""
+    def add(self, photo: Photo, fingerprint: str, result: EncodedPhoto) -> None:
+        """Keeps the result for a photo that was like this before it was read; `commit` makes it last."""
         facts = json.dumps(asdict(result.facts))
-        values = (photo.image_id, photo.fingerprint, str(photo.face), result.embedding.tobytes(), facts)
+        values = (photo.image_id, fingerprint, str(photo.face), result.embedding.tobytes(), facts)
         with self._translated():
             self._connection.execute("INSERT OR REPLACE INTO photo VALUES (?, ?, ?, ?, ?)", values)
 
@@ -112,12 +112,13 @@ def discard(path: Path) -> None:
 def encode_into(journal: Journal, encoder: PhotoEncoder, photos: Sequence[Photo], report: Progress) -> list[Result]:
     """Encodes the photos that the journal does not have yet, and hands out all of them in their order."""
     left = [photo for photo in photos if not journal.has(photo)]
+    fingerprints = [photo.fingerprint for photo in left]
     done = len(photos) - len(left)
     refused: dict[str, Result] = {}
     report(done, len(photos))
-    for photo, result in zip(left, encoder.encode(left), strict=True):
+    for photo, fingerprint, result in zip(left, fingerprints, encoder.encode(left), strict=True):
         if isinstance(result, EncodedPhoto):
-            journal.add(photo, result)
+            journal.add(photo, fingerprint, result)
         else:
             refused[photo.image_id] = result
         done += 1

@@ -94,8 +94,10 @@ class StoredEncoder:
 
     def _try_out(self, role: str, content: bytes) -> None:
         """Runs a network on a black picture: another one than the manifest describes shows by its output."""
-        side, widths = CROP_SIDE, [model.dimensions for model in self.manifest.models if model.name == role]
-        Network(content, role, widths or OUTPUT_WIDTHS).run(np.zeros((1, 3, side, side), dtype=np.float32))
+        side, widths = self.manifest.detector.longer_side, OUTPUT_WIDTHS
+        if role != "detector":
+            side, widths = CROP_SIDE, (self.manifest.encoder.dimensions,)
+        Network(content, role, widths).run(np.zeros((1, 3, side, side), dtype=np.float32))
 
     def _advice(self, roles: Sequence[str]) -> str:
         if all(self.manifest.parts[role].made_from for role in roles):

@@ -12,7 +12,7 @@ from mien.encoding.quality import PhotoFacts
 from mien.report.rankings import write_separated
 
 BOX = ("left", "top", "right", "bottom")
-FACTS = (field.name for field in fields(PhotoFacts) if field.name != "box")
+FACTS = tuple(field.name for field in fields(PhotoFacts) if field.name != "box")
 COLUMNS = ("image_id", "encoded", "reason", "warnings", *FACTS, *BOX)
 
 

@@ -128,7 +128,7 @@ class Graph:
         """The finished network: "photos" (images, 3, *size) to outputs, each with its layer and (images, *shape)."""
         self._problems += [f"unknown tensor {shown(left)}" for left in self._unused]
         if self._problems:
-            raise WeightsError(listed(f"these are not weights of {name}", self._problems[:MOST_PROBLEMS]))
+            raise WeightsError(listed(f"these are not weights of {name}", self._problems, most=MOST_PROBLEMS))
         for wanted, (layer, _) in outputs.items():
             self._nodes.append(helper.make_node("Identity", [layer], [wanted], wanted))
         graph = helper.make_graph(
