@@ -46,8 +46,8 @@ def encoding_benchmarks(rng: np.random.Generator, size: float) -> Iterator[Line]
         networks_alone(encoder, len(photos)),
     )
     what = f"encode {len(photos)} photos"
-    yield Line(what, ours, "one photo and one view at a time, as the official scripts do", official, "<= 0.5")
-    yield Line(what, ours, "the same, anchors made once", single, "<= 0.5")
+    yield Line(what, ours, "one photo and one view at a time, as the official scripts do", official, "≤ 0.5")
+    yield Line(what, ours, "the same, anchors made once", single, "≤ 0.5")
     yield Line(what, ours, "the networks alone, all cores", bare, "close to 1")
     seconds: Counter[str] = Counter()
     encoder.encode_batch(photos, lambda stage, took: seconds.update({stage: took}))
