@@ -66,10 +66,10 @@ def rank(
     asked = [queries] if isinstance(queries, Query) else list(queries)
     for encoder in {query.encodings.encoder for query in asked}:
         encoder.require_same(index.encoder, here="the query", there="the gallery")
-    known = [Known(query, _patients_of_query(index, query)) for query in asked]
+    known = [Known(query, own_patients(index, query)) for query in asked]
     if method.fusion == "none":
         known = [Known(single, own) for query, own in known for single in query.per_image()]
-    return [ranking for block in _blocks(known, index, top) for ranking in _rank_block(index, block, method, top)]
+    return rank_known(index, known, method, top)
 
 
 class Known(NamedTuple):
@@ -77,6 +77,11 @@ class Known(NamedTuple):
 
     query: Query
     own_patients: list[int]
+
+
+def rank_known(index: GalleryIndex, queries: Sequence[Known], method: Method, top: int | None) -> list[Ranking]:
+    """Ranks queries of whom it is known who they are in the gallery."""
+    return [ranking for block in _blocks(queries, index, top) for ranking in _rank_block(index, block, method, top)]
 
 
 def compare(index: GalleryIndex, rows: Floats, method: Method) -> Parts:
@@ -130,7 +135,7 @@ def _probes(index: GalleryIndex, block: list[Known], fusion: str) -> Probes:
     return Probes(np.concatenate(rows), query_of_probe, excluded if excluded.any() else None)
 
 
-def _patients_of_query(index: GalleryIndex, query: Query) -> list[int]:
+def own_patients(index: GalleryIndex, query: Query) -> list[int]:
     """The gallery patients that are the query's own.
 
     They have its patient id, or hold one of its images: by image id where the query's patient is unknown, and where

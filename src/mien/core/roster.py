@@ -104,6 +104,11 @@ class Roster:
         return {image_id: image for image, image_id in enumerate(self.image_ids)}
 
     @cached_property
+    def disorder_of_id(self) -> dict[str, int]:
+        """Where a disorder id stands in `disorders`."""
+        return {disorder.disorder_id: place for place, disorder in enumerate(self.disorders)}
+
+    @cached_property
     def disorders_of_image(self) -> list[list[int]]:
         """The disorders of each image: mostly one."""
         found: list[list[int]] = [[] for _ in self.image_ids]

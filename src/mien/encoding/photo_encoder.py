@@ -103,26 +103,36 @@ class PhotoEncoder:
 
     def encode_batch(self, photos: Sequence[Photo], watch: Watch = lambda _stage, _seconds: None) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
-        result_of: dict[int, Result] = {}
-        subject_of: dict[int, Subject] = {}
-        for place, photo in enumerate(photos):
-            try:
-                with _timed("reading", watch):
-                    pixels = decode_photo(read_photo(photo.source))
-                with _timed("finding the face", watch):
-                    subject_of[place] = find_subject(pixels, self.detector, photo.face)
-            except SeveralFacesError as error:
-                result_of[place] = RefusedPhoto(photo.image_id, str(error), error.boxes)
-            except InvalidPhotoError as error:
-                result_of[place] = RefusedPhoto(photo.image_id, str(error))
-            except (cv2.error, np.linalg.LinAlgError, MemoryError) as error:
-                result_of[place] = RefusedPhoto(photo.image_id, f"it could not be worked on ({type(error).__name__})")
-        if subject_of:
-            with _timed("embedding", watch):
-                embeddings = self.embed([subject.crop for subject in subject_of.values()])
-            for (place, subject), embedding in zip(subject_of.items(), embeddings, strict=True):
-                result_of[place] = _checked(photos[place].image_id, embedding, subject)
-        return [result_of[place] for place in range(len(photos))]
+        return self.encode_subjects(photos, [self.look_at(photo, watch) for photo in photos], watch)
+
+    def look_at(self, photo: Photo, watch: Watch = lambda _stage, _seconds: None) -> Subject | RefusedPhoto:
+        """The face that is to be encoded, or why there is none."""
+        try:
+            with _timed("reading", watch):
+                pixels = decode_photo(read_photo(photo.source))
+            with _timed("finding the face", watch):
+                return find_subject(pixels, self.detector, photo.face)
+        except SeveralFacesError as error:
+            return RefusedPhoto(photo.image_id, str(error), error.boxes)
+        except InvalidPhotoError as error:
+            return RefusedPhoto(photo.image_id, str(error))
+        except (cv2.error, np.linalg.LinAlgError, MemoryError) as error:
+            return RefusedPhoto(photo.image_id, f"it could not be worked on ({type(error).__name__})")
+
+    def encode_subjects(
+        self,
+        photos: Sequence[Photo],
+        seen: Sequence[Subject | RefusedPhoto],
+        watch: Watch = lambda _stage, _seconds: None,
+    ) -> list[Result]:
+        """Embeds the faces that were seen on photos; refusals stay as they are."""
+        crops = [subject.crop for subject in seen if isinstance(subject, Subject)]
+        with _timed("embedding", watch):
+            embeddings = iter(self.embed(crops) if crops else ())
+        return [
+            _checked(photo.image_id, next(embeddings), subject) if isinstance(subject, Subject) else subject
+            for photo, subject in zip(photos, seen, strict=True)
+        ]
 
     def try_out(self) -> None:
         """Runs every network once, on a black picture; outputs of another shape than expected are refused."""
