@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import typer
 
 from mien.cli import show, show_study
+from mien.cli.serve import PORT, serve_demo
 from mien.core.cohort import Cohort, Query
 from mien.core.method import BASELINE, FULL
 from mien.core.ranking import rank
@@ -21,8 +23,16 @@ SEED = 1
 PHOTOS = 3  # of the patient who is shown
 
 
-def demo() -> None:
+def demo(
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show the web page on simulated patients instead, until Ctrl-C.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="The page's port; 0 takes a free one.", min=0, max=65535)] = PORT,
+) -> None:
     """The whole job on a simulated GMDB: the study's headline, then one patient. Needs no data, takes half a minute."""
+    if serve:
+        serve_demo(port)
+        return
     from mien.evaluation.cases import rounds_of  # noqa: PLC0415 scipy is heavy
     from mien.evaluation.comparison import Comparison  # noqa: PLC0415
     from mien.evaluation.results import evaluate  # noqa: PLC0415
@@ -41,6 +51,7 @@ def demo() -> None:
     _show_patient(study, comparison)
     out.print(f"\n[dim]Distances: smaller is closer. {NOTICE}[/]\n")
     out.print("Next: every table and figure of the paper  [cyan]mien reproduce --out report[/]")
+    out.print("      the web page                         [cyan]mien demo --serve[/]")
     out.print("      your own patients                    [cyan]mien gallery build DIR --encodings FILE ...[/]")
 
 

@@ -22,10 +22,11 @@ def encode(
     json: options.JsonOption = False,
 ) -> None:
     """Turn photos into embeddings; a run that was cut off goes on where it stopped."""
-    from mien.cli.photos import chosen_photos, encode_photos, encodings_of, loaded_encoder, refusals  # noqa: PLC0415 heavy
+    from mien.cli.photos import chosen_photos, encode_photos, refusals  # noqa: PLC0415 heavy
     from mien.encoding.folder import find_photos  # noqa: PLC0415
     from mien.encoding.journal import discard  # noqa: PLC0415
     from mien.encoding.photo_encoder import EncodedPhoto  # noqa: PLC0415
+    from mien.encoding.store import encoder_for  # noqa: PLC0415
     from mien.report.photos import photo_document, write_photos  # noqa: PLC0415
     from mien.storage.formats import check_writable, write_encodings  # noqa: PLC0415
 
@@ -38,7 +39,7 @@ def encode(
     own_files = {path.resolve() for path in (out, journal, table)}
     found = find_photos(paths, short_ids=short_ids or suffix == ".csv", own_files=own_files)
     photos = chosen_photos(found, face)
-    loaded = loaded_encoder(encoder, None)
+    loaded = encoder_for(None, encoder).load()
     check_writable(out, list(found), loaded.encoder)
     results = encode_photos(loaded, photos, journal)
     write_photos(table, results)
@@ -47,7 +48,7 @@ def encode(
         discard(journal)
         raise MienError(f"none of the {len(results):,} photos could be encoded, see {table}: {refusals(results)[0]}")
     with show.progress("writing") as report:
-        write_encodings(out, encodings_of(results, loaded), report)
+        write_encodings(out, loaded.encodings_of(results), report)
     discard(journal)
     if json:
         documents = [photo_document(result) for result in results]

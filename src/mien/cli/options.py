@@ -9,9 +9,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from mien.core import method as core_method
 from mien.core.errors import InvalidMethodError
 from mien.core.fusion import FUSIONS
-from mien.core.method import FULL, NAMED_METHODS, Method
+from mien.core.method import NAMED_METHODS, Method
 from mien.core.scores import SCORES
 
 Fusion = StrEnum("Fusion", {name: name for name in FUSIONS})  # type: ignore[misc] # names come from the core
@@ -80,21 +81,8 @@ def method_of(
     name: MethodOption, fusion: FusionOption, score: ScoreOption, centroid_weight: LambdaOption, alpha: AlphaOption
 ) -> Method:
     """The method that the options describe; contradictions are wrong usage."""
-    if name is not None and (fusion, score, centroid_weight, alpha) != (None, None, None, None):
-        raise typer.BadParameter("--method stands for all of --fusion, --score, --lambda and --alpha: give either")
-    if name is not None:
-        return NAMED_METHODS[name.value]
-    score_name = FULL.score if score is None else score.value
-    if centroid_weight is not None and score_name != "hybrid":
-        raise typer.BadParameter(f"--lambda belongs to the hybrid score, not to {score_name}")
-    if alpha is not None and score_name != "proportional":
-        raise typer.BadParameter(f"--alpha belongs to the proportional score, not to {score_name}")
-    given = {"centroid_weight": centroid_weight, "alpha": alpha}
+    named, fused, scored = (None if part is None else str(part) for part in (name, fusion, score))
     try:
-        return Method(
-            fusion=FULL.fusion if fusion is None else fusion.value,
-            score=score_name,
-            **{field: value for field, value in given.items() if value is not None},
-        )
+        return core_method.method_of(named, fused, scored, centroid_weight, alpha)
     except InvalidMethodError as error:
         raise typer.BadParameter(str(error)) from error

@@ -7,19 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 
 from mien.cli import show
 from mien.cli.options import ImportOptions
-from mien.core.cohort import Cohort, Encodings, Query
+from mien.core.cohort import Cohort, Query
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown, shown_ids
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
 from mien.encoding.quality import odd_pairs
-from mien.encoding.store import DEFAULT, known_names, stored_encoder
+from mien.encoding.store import encoder_for
 from mien.encoding.subject import Choice
 from mien.report.photos import photo_document
 from mien.storage.formats.gmdb_tables import read_metadata
@@ -33,12 +32,12 @@ def query_of_photos(
 ) -> tuple[Query, dict[str, Any]]:
     """The photos of one patient as a query, and what the answer says of them; all of them must do."""
     photos = chosen_photos(find_photos(paths), face)
-    loaded = loaded_encoder(encoder, of_gallery)
+    loaded = encoder_for(of_gallery, encoder).load()
     results = encode_photos(loaded, photos)
     if refused := refusals(results):
         raise InvalidFileError("photos", refused, advice="mend these, or rank without them")
     print_warnings(results)
-    encodings = encodings_of(results, loaded)
+    encodings = loaded.encodings_of(results)
     warnings = odd_pairs(encodings, loaded.manifest.same_person_distance)
     for warning in warnings:
         show.note(warning)
@@ -63,7 +62,7 @@ def cohort_of_photos(
     if missing and not (photos and how.allow_missing):
         ids = "" if how.short_ids else "; ids without suffix and folder, as GMDB's, need --short-ids"
         raise InvalidFileError(folder, missing, advice=MEND + ids)
-    loaded = loaded_encoder(how.encoder, of_gallery)
+    loaded = encoder_for(of_gallery, how.encoder).load()
     results = encode_photos(loaded, chosen_photos(photos, how.face), journal)
     refused = refusals(results)
     if refused and (len(refused) == len(results) or not how.allow_missing):
@@ -71,7 +70,7 @@ def cohort_of_photos(
         raise InvalidFileError(folder, refused, advice=MEND + kept)
     show.print_first(refused, "photos were refused")
     print_warnings(results)
-    encodings = encodings_of(results, loaded)
+    encodings = loaded.encodings_of(results)
     encoded = set(encodings.image_ids)
     without = tuple(image_id for image_id in wanted if image_id not in encoded)
     return labelled_cohort(encodings, annotations), LeftOut(len(found) - len(photos), without)
@@ -95,15 +94,6 @@ def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> lis
     return [Photo(image_id, path, choice_of.get(image_id, every)) for image_id, path in paths.items()]
 
 
-def loaded_encoder(name: str | None, of_gallery: Encoder | None) -> PhotoEncoder:
-    """The encoder by its name, or the one that made the gallery; another one than that is refused before the work."""
-    known = of_gallery.name if of_gallery is not None and of_gallery.name in known_names() else None
-    stored = stored_encoder(name or known or DEFAULT)
-    if of_gallery is not None:
-        stored.manifest.encoder.require_same(of_gallery, here="a photo", there="the gallery")
-    return stored.load()
-
-
 def encode_photos(encoder: PhotoEncoder, photos: Sequence[Photo], journal: Path | None = None) -> list[Result]:
     """Encodes photos under a progress bar; with a journal, a run that was cut off goes on."""
     with show.progress("encoding photos") as report:
@@ -118,14 +108,6 @@ def encode_photos(encoder: PhotoEncoder, photos: Sequence[Photo], journal: Path 
             results.append(result)
             report(len(results), len(photos))
         return results
-
-
-def encodings_of(results: Iterable[Result], encoder: PhotoEncoder) -> Encodings:
-    """The embeddings of the photos that were encoded."""
-    encoded = [result for result in results if isinstance(result, EncodedPhoto)]
-    return Encodings.of(
-        [photo.image_id for photo in encoded], np.stack([photo.embedding for photo in encoded]), encoder.encoder
-    )
 
 
 def refusals(results: Iterable[Result]) -> list[str]:

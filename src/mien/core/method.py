@@ -64,6 +64,34 @@ class Method:
 BASELINE = Method(fusion="none", score="nearest")
 FULL = Method(fusion="embedding", score="hybrid", centroid_weight=0.75)
 NAMED_METHODS = {"baseline": BASELINE, "full": FULL}
+
+
+def method_of(
+    name: str | None = None,
+    fusion: str | None = None,
+    score: str | None = None,
+    centroid_weight: float | None = None,
+    alpha: float | None = None,
+) -> Method:
+    """The method that a user's options describe: a name, or its parts, those of the full method where none is given.
+
+    >>> method_of(centroid_weight=0.5).as_dict()
+    {'fusion': 'embedding', 'score': 'hybrid', 'lambda': 0.5}
+    """
+    if name is not None and (fusion, score, centroid_weight, alpha) != (None, None, None, None):
+        raise InvalidMethodError("method stands for all of fusion, score, lambda and alpha: give either")
+    if name is not None:
+        return NAMED_METHODS[name]
+    score = FULL.score if score is None else score
+    if centroid_weight is not None and score != "hybrid":
+        raise InvalidMethodError(f"lambda belongs to the hybrid score, not to {score}")
+    if alpha is not None and score != "proportional":
+        raise InvalidMethodError(f"alpha belongs to the proportional score, not to {score}")
+    given = {"centroid_weight": centroid_weight, "alpha": alpha}
+    numbers = {field: value for field, value in given.items() if value is not None}
+    return Method(fusion=FULL.fusion if fusion is None else fusion, score=score, **numbers)
+
+
 TWELVE_METHODS = tuple(
     Method(fusion, score)
     for fusion, score in product(FUSIONS, ("nearest", "image-centroid", "patient-centroid", "hybrid"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 
 from mien.core.arrays import Float32s
+from mien.core.cohort import Encodings
 from mien.core.encoder import VIEWS, Encoder
 from mien.core.errors import Box, InvalidPhotoError, SeveralFacesError
 from mien.encoding.alignment import CROP_SIDE
@@ -133,6 +134,12 @@ class PhotoEncoder:
             _checked(photo.image_id, next(embeddings), subject) if isinstance(subject, Subject) else subject
             for photo, subject in zip(photos, seen, strict=True)
         ]
+
+    def encodings_of(self, results: Iterable[Result]) -> Encodings:
+        """The embeddings of the photos that were encoded."""
+        encoded = [result for result in results if isinstance(result, EncodedPhoto)]
+        embeddings = np.stack([photo.embedding for photo in encoded])
+        return Encodings.of([photo.image_id for photo in encoded], embeddings, self.encoder)
 
     def try_out(self) -> None:
         """Runs every network once, on a black picture; outputs of another shape than expected are refused."""

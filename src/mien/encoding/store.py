@@ -13,6 +13,7 @@ from tempfile import NamedTemporaryFile
 import numpy as np
 from pydantic import ValidationError
 
+from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, WeightsError, shown
 from mien.encoding.alignment import CROP_SIDE
 from mien.encoding.detection import OUTPUT_WIDTHS, Detector
@@ -141,6 +142,15 @@ def stored_encoder(name: str) -> StoredEncoder:
             f"no encoder {shown(name)}: give a name from `mien weights list`, or the folder of an {MANIFEST}"
         )
     return StoredEncoder(read_manifest(path), path.parent)
+
+
+def encoder_for(gallery: Encoder | None, name: str | None = None) -> StoredEncoder:
+    """The encoder by its name, or the one that made the gallery; another one than that is refused."""
+    known = gallery.name if gallery is not None and gallery.name in known_names() else None
+    stored = stored_encoder(name or known or DEFAULT)
+    if gallery is not None:
+        stored.manifest.encoder.require_same(gallery, here="a photo", there="the gallery")
+    return stored
 
 
 def read_manifest(path: Path) -> EncoderManifest:

@@ -1,15 +1,18 @@
-"""Rankings as JSON, TSV and Parquet, each with its provenance."""
+"""Rankings as JSON, TSV and Parquet, each with its provenance; whole, or coarse."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from mien.core.encoder import Encoder
 from mien.core.errors import MienError, shown
 from mien.core.evidence import RankedDisorder
+from mien.core.examination import Case, DisorderEvidence, Examination, Standing
 from mien.core.method import Method
 from mien.core.ranking import Ranking
 from mien.storage.gallery import Gallery
@@ -18,6 +21,9 @@ from mien.version import __version__
 NOTICE = "mien supports a clinician's judgement and never gives a diagnosis."
 DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
+BANDS = {"very close": 0.6, "close": 0.75, "fair": 0.9, "far": float("inf")}  # up to which distance, not included
+BANDS_IN_WORDS = {band: f"below {end}" if end < 2 else "everything else" for band, end in BANDS.items()}
+EXACT = ("distance", "nearest_distance", "centroid_distance")
 
 
 def ranking_document(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> dict[str, Any]:
@@ -31,28 +37,61 @@ def ranking_document(rankings: Sequence[Ranking], gallery: Gallery, method: Meth
     }
 
 
+def examination_document(examination: Examination, gallery: Gallery, method: Method) -> dict[str, Any]:
+    """The answer with the evidence of each disorder: nearest cases, each photo alone, and all but each."""
+    document = ranking_document([examination.ranking], gallery, method)
+    lines = document["queries"][0]["disorders"]
+    for line, evidence in zip(lines, examination.evidence, strict=True):
+        line.update(plain(evidence))
+    return document
+
+
+def coarse_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with a band for each disorder instead of distances, from which an embedding could be made again."""
+    return {**document, "bands": BANDS_IN_WORDS, "queries": [_coarse(query) for query in document["queries"]]}
+
+
+def band_of(distance: float) -> str:
+    """How close a distance is, in words.
+
+    >>> band_of(0.6)
+    'close'
+    """
+    return next(band for band, end in BANDS.items() if distance < end)
+
+
+def _coarse(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        band = {"band": band_of(value["distance"])} if "disorder_id" in value else {}
+        return {name: _coarse(item) for name, item in value.items() if name not in EXACT} | band
+    return [_coarse(item) for item in value] if isinstance(value, list) else value
+
+
 def plain(value: Any) -> Any:
     """Named tuples as dictionaries, distances rounded."""
-    if isinstance(value, Ranking | RankedDisorder):
+    if isinstance(value, Ranking | RankedDisorder | DisorderEvidence | Standing | Case):
         return {name: plain(item) for name, item in value._asdict().items()}
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
-def ranking_rows(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> Iterator[dict[str, Any]]:
+def ranking_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One row per query and disorder; the last columns say where the numbers come from."""
-    for ranking in rankings:
-        for line in ranking.disorders:
+    encoder = document["gallery"]["encoder"]
+    for query in document["queries"]:
+        for line in query["disorders"]:
+            others = [kind for kind in ("alone", "without") if kind in line]
             yield {
-                "patient_id": ranking.patient_id,
-                "image_ids": json.dumps(ranking.image_ids),
-                "excluded_gallery_patients": json.dumps(ranking.excluded_gallery_patients),
-                **plain(line),
-                "method": json.dumps(method.as_dict()),
-                "gallery_generation": gallery.generation,
-                "encoder": str(gallery.encoder),
-                "mien_version": __version__,
+                "patient_id": query["patient_id"],
+                "image_ids": json.dumps(query["image_ids"]),
+                "excluded_gallery_patients": json.dumps(query["excluded_gallery_patients"]),
+                **{name: value for name, value in line.items() if not isinstance(value, list)},
+                **{f"ranks_{kind}": json.dumps([other["rank"] for other in line[kind]]) for kind in others},
+                "method": json.dumps(document["method"]),
+                "gallery_generation": document["gallery"]["generation"],
+                "encoder": None if encoder is None else str(Encoder.from_dict(encoder)),
+                "mien_version": document["tool"]["version"],
             }
 
 
@@ -63,7 +102,7 @@ def write_rankings(
     if path.suffix.lower() == ".json":
         path.write_text(json.dumps({**ranking_document(rankings, gallery, method), **beside}, indent=1) + "\n")
         return
-    rows = list(ranking_rows(rankings, gallery, method))
+    rows = list(ranking_rows(ranking_document(rankings, gallery, method)))
     if path.suffix.lower() == ".tsv":
         write_separated(path, rows, delimiter="\t")
     else:
@@ -77,10 +116,16 @@ def write_rankings(
 
 def write_separated(path: Path, rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> None:
     """A file for spreadsheets, with the names of the columns in its first line."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    path.write_text(separated(rows, delimiter=delimiter), newline="")
+
+
+def separated(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> str:
+    """The same as text."""
+    file = StringIO()
+    writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return file.getvalue()
 
 
 def check_out(path: Path, *, inputs: Sequence[Path], gallery: Path) -> None:

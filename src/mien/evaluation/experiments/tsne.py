@@ -50,11 +50,12 @@ def run(lab: Lab) -> Tables:
         name = roster.disorders[disorder]
         cohort = "most frequent" if place < len(most) else "less frequent"
         points += [(name.disorder_id, name.name, cohort, kind) for kind in ["image"] * len(shown) + ["centroid"]]
-    places = _map(np.concatenate(rows), lab.seed)
+    places = places_of(np.concatenate(rows), lab.seed)
     return {"tsne": [Point(*point, x, y) for point, (x, y) in zip(points, places, strict=True)]}
 
 
-def _map(rows: np.ndarray, seed: int) -> list[tuple[float, float]]:
+def places_of(rows: np.ndarray, seed: int) -> list[tuple[float, float]]:
+    """Where rows stand on a map of two dimensions that keeps neighbours together."""
     # one thread: the order in which threads add up would change the map from run to run
     with threadpool_limits(1):
         components = min(COMPONENTS, *rows.shape)

@@ -1,0 +1,33 @@
+"""`mien audit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mien.cli import options, show
+
+app = typer.Typer(help="The log of a service: who asked what and when.", no_args_is_help=True)
+
+
+@app.callback()
+def audit() -> None:
+    """Keeps `verify` a command of its own, though it is the only one."""
+
+
+@app.command()
+def verify(
+    log: Annotated[Path, typer.Argument(metavar="FILE", help="The log that `mien serve --audit` wrote.")],
+    head: Annotated[str | None, typer.Option(help="A hash noted earlier: that line must still be there.")] = None,
+    json: options.JsonOption = False,
+) -> None:
+    """Check that no line of the log was changed, dropped or inserted."""
+    from mien.service.audit import verified  # noqa: PLC0415 FastAPI is heavy
+
+    last = verified(log, head=head)
+    if json:
+        show.print_json({"lines": last.number, "head": last.hash})
+    else:
+        show.console().print(f"{log}: {last.number:,} lines, none changed\nnote the last hash elsewhere: {last.hash}")

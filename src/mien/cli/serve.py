@@ -1,0 +1,102 @@
+"""`mien serve`, and `mien demo --serve`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mien.cli import options, show
+from mien.core.errors import MienError
+
+if TYPE_CHECKING:
+    from mien.service.examiner import DemoPatient
+    from mien.service.settings import Settings
+
+PORT = 5000  # where clients of the official service look for it
+
+
+def serve(
+    gallery: Annotated[Path, typer.Option(help="The gallery's directory.")],
+    host: Annotated[str, typer.Option(help="The address to listen on; any but loopback needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = PORT,
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file with the token that every request must carry.")
+    ] = None,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A name under which people reach it, beside its address.")
+    ] = None,
+    encoder: options.EncoderOption = None,
+    coarse: Annotated[bool, typer.Option("--coarse", help="Answer with ranks and bands instead of distances.")] = False,
+    audit: Annotated[Path | None, typer.Option(help="Record every request in this file.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="TLS certificate (PEM), with --key.")] = None,
+    key: Annotated[Path | None, typer.Option(help="TLS key (PEM).")] = None,
+) -> None:
+    """The web page and the API, on this machine only unless told otherwise. Ends with Ctrl-C."""
+    from mien.service.settings import Settings  # noqa: PLC0415 FastAPI is heavy
+
+    if (certificate is None) != (key is None):
+        raise typer.BadParameter("--certificate and --key belong together")
+    token = None if token_file is None else read_token(token_file)
+    settings = Settings(gallery, host, port, token, tuple(name or ()), encoder, coarse=coarse, audit=audit)
+    run(settings, certificate=certificate, key=key)
+
+
+def serve_demo(port: int) -> None:
+    """The page on a simulated gallery with simulated patients."""
+    from mien.service.demo import build_demo  # noqa: PLC0415
+    from mien.service.settings import Settings  # noqa: PLC0415
+
+    with TemporaryDirectory() as directory:
+        with show.progress("building a simulated gallery"):
+            patients = build_demo(Path(directory))
+        run(Settings(Path(directory), port=port), patients)
+
+
+def run(
+    settings: Settings,
+    demo_patients: Mapping[str, DemoPatient] | None = None,
+    *,
+    certificate: Path | None = None,
+    key: Path | None = None,
+) -> None:
+    """Listens until it is told to stop."""
+    import uvicorn  # noqa: PLC0415
+
+    from mien.service.app import service  # noqa: PLC0415
+
+    app = service(settings, demo_patients)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listening = socket.create_server((settings.host, settings.port), family=family)
+    except OSError as error:
+        hint = f"{settings.host}:{settings.port}: {error.strerror}: choose another --port or --host"
+        raise MienError(hint) from error
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+        ssl_certfile=None if certificate is None else str(certificate),
+        ssl_keyfile=None if key is None else str(key),
+    )
+    shown_host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "http" if certificate is None else "https"
+    sys.stdout.write(f"mien is at {scheme}://{shown_host}:{listening.getsockname()[1]}/ (Ctrl-C ends it)\n")
+    sys.stdout.flush()
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def read_token(path: Path) -> str:
+    """The token in a file that nobody else can read."""
+    token = path.read_text(encoding="ascii", errors="replace").strip()
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise MienError(f"{path}: others can read it: chmod 600 {path}")
+    return token

@@ -1,0 +1,150 @@
+"""The API of version 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from mien.core.embeddings import mean_cosine_distance
+from mien.core.errors import shown
+from mien.core.roster import Roster
+from mien.report.gallery import gallery_document
+from mien.service.examiner import Examiner
+from mien.service.models import (
+    DisorderAnswer,
+    EmbeddingsQuery,
+    GalleryAnswer,
+    Health,
+    PhotoOptions,
+    ProblemDocument,
+    RankAnswer,
+)
+from mien.service.problems import MEDIA_TYPE, Problem
+from mien.service.requests import Form, answered, json_response, read_form, read_json
+from mien.storage.gallery import Gallery
+from mien.version import __version__
+
+MOST_ALIKE = 10
+PROBLEM = {"content": {MEDIA_TYPE: {"schema": ProblemDocument.model_json_schema()}}}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "Refused, and why", **PROBLEM},
+    "5XX": {"description": "Busy, or broken", **PROBLEM},
+}
+RANKED: dict[int | str, dict[str, Any]] = {200: {"model": RankAnswer}}
+FORM = {
+    "type": "object",
+    "required": ["photos"],
+    "additionalProperties": False,
+    "properties": {
+        "photos": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
+        "face": {
+            "type": "array",
+            "items": {"type": "string", "pattern": "^(main|[1-9][0-9]{0,3})?$"},
+            "description": "For each photo: a face's number from the left; 'main', the largest; empty, the only.",
+        },
+        **PhotoOptions.model_json_schema(by_alias=True)["properties"],
+    },
+}
+
+
+def body_of(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """How a route describes a body that it reads itself."""
+    return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}
+
+
+def api_routes(examiner: Examiner) -> APIRouter:
+    """The routes under /v1."""
+    routes = APIRouter(prefix="/v1", responses=PROBLEMS)
+    work, newest = examiner.work, examiner.gallery.newest
+    form = body_of("multipart/form-data", FORM)
+    embeddings = body_of("application/json", EmbeddingsQuery.model_json_schema(by_alias=True))
+
+    @routes.post("/rank", response_model=None, responses=RANKED, openapi_extra=form)
+    async def rank_photos(request: Request) -> Response:
+        """Rank disorders for the photos of one patient."""
+        body = read_form(request, examiner.settings)
+        return await answered(request, work, body, lambda form: ranked_photos(examiner, form))
+
+    @routes.post("/rank/embeddings", response_model=None, responses=RANKED, openapi_extra=embeddings)
+    async def rank_embeddings(request: Request) -> Response:
+        """Rank disorders for the embeddings of one patient's photos."""
+        return await answered(request, work, read_json(request), lambda body: ranked_embeddings(examiner, body))
+
+    @routes.get("/gallery", response_model=None, responses={200: {"model": GalleryAnswer}})
+    async def gallery() -> Response:
+        """What the gallery holds: counts, encoder, and its disorders."""
+        return await work.run(lambda: json_response(described(newest())))
+
+    @routes.get("/disorders/{disorder_id:path}", response_model=None, responses={200: {"model": DisorderAnswer}})
+    async def disorder(disorder_id: str) -> Response:
+        """One disorder of the gallery, and those that look most like it."""
+        return await work.run(lambda: json_response(disorder_document(newest(), disorder_id)))
+
+    @routes.get("/health", response_model=None, responses={200: {"model": Health}})
+    async def health() -> Response:
+        """Whether the service can do its work."""
+        opened = await work.run(newest)
+        document = {
+            "status": "ok",
+            "version": __version__,
+            "generation": opened.generation,
+            "encodes_photos": examiner.encoder is not None,
+            "under_way": work.places_taken,
+        }
+        return json_response(document)
+
+    return routes
+
+
+def ranked_photos(examiner: Examiner, form: Form) -> dict[str, Any]:
+    """The answer to a form of photos."""
+    if not form.uploads:
+        raise Problem(422, "no-photos", "send at least one photo in the field 'photos'")
+    options = PhotoOptions.model_validate(form.fields)
+    method, top = options.chosen_method, options.limit
+    return examiner.rank_photos(form.uploads, method, top, skip_refused=options.skip_refused).document
+
+
+def ranked_embeddings(examiner: Examiner, body: bytes) -> dict[str, Any]:
+    """The answer to a body of embeddings."""
+    if examiner.settings.coarse:
+        detail = "this service takes photos only: with made-up embeddings the gallery could be sounded out"
+        raise Problem(403, "coarse", detail)
+    asked = EmbeddingsQuery.model_validate_json(body)
+    return examiner.rank_query(asked.query, asked.chosen_method, asked.limit, each_photo=asked.each_photo).document
+
+
+def described(gallery: Gallery) -> dict[str, Any]:
+    """The gallery with its disorders."""
+    return {**gallery_document(gallery), "disorder_list": disorder_list(gallery.roster)}
+
+
+def disorder_list(roster: Roster) -> list[dict[str, Any]]:
+    """The disorders of a gallery with their sizes."""
+    return [
+        {
+            "disorder_id": disorder.disorder_id,
+            "disorder_name": disorder.name,
+            "omim": disorder.omim,
+            "gallery_patients": patients,
+            "gallery_images": images,
+        }
+        for disorder, patients, images in zip(
+            roster.disorders, roster.patients_of_disorder.tolist(), roster.images_of_disorder.tolist(), strict=True
+        )
+    ]
+
+
+def disorder_document(gallery: Gallery, disorder_id: str) -> dict[str, Any]:
+    """A disorder, and the others in the order of their centroids' distance to its own."""
+    place = gallery.roster.disorder_of_id.get(disorder_id)
+    if place is None:
+        raise Problem(404, "unknown-disorder", f"the gallery holds no disorder {shown(disorder_id)}")
+    rows = gallery.index.patient_centroid_rows
+    order = np.argsort(mean_cosine_distance(rows[place : place + 1], rows)[0], kind="stable").tolist()
+    alike = [gallery.roster.disorders[other].disorder_id for other in order if other != place]
+    listed = disorder_list(gallery.roster)[place]
+    return {**listed, "generation": gallery.generation, "most_alike": alike[:MOST_ALIKE]}

@@ -1,0 +1,68 @@
+"""The service put together: routes behind the gate, the watch over the gallery, the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from mien.core.errors import MienError
+from mien.report.rankings import NOTICE
+from mien.service.api import api_routes
+from mien.service.audit import AuditLog
+from mien.service.compatible import compatible_routes
+from mien.service.examiner import DemoPatient, Examiner
+from mien.service.galleries import ServedGallery
+from mien.service.gate import Gate
+from mien.service.pages import page_routes
+from mien.service.problems import Problem, answer_problem
+from mien.service.recorder import Recorder
+from mien.service.settings import Settings
+from mien.service.work import Work
+from mien.version import __version__
+
+
+def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None = None) -> FastAPI:
+    """The application for an ASGI server; what cannot be served is refused here, before it listens."""
+    work = Work(most_waiting=settings.most_waiting, seconds=settings.seconds)
+    examiner = Examiner(settings, ServedGallery(settings.gallery), work, demo_patients or {})
+    audit = None if settings.audit is None else AuditLog(settings.audit)
+
+    def record(event: str, generation: int) -> None:
+        if audit is not None:
+            audit.write(event, version=__version__, generation=generation)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        record("started", examiner.gallery.opened.generation)
+        watch = asyncio.create_task(examiner.gallery.watch(lambda generation: record("new generation", generation)))
+        try:
+            yield
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+            work.close()
+            record("stopped", examiner.gallery.opened.generation)
+            if audit is not None:
+                audit.close()
+
+    app = FastAPI(
+        title="mien", version=__version__, description=NOTICE, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    app.include_router(page_routes(examiner))
+    app.include_router(api_routes(examiner))
+    app.include_router(compatible_routes(examiner))
+    app.mount("/static", StaticFiles(packages=[("mien.service", "static")]))
+    for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):
+        app.add_exception_handler(kind, answer_problem)
+    app.add_middleware(Gate, settings=settings)
+    if audit is not None:
+        app.add_middleware(Recorder, audit=audit)
+    return app

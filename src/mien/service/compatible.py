@@ -1,0 +1,136 @@
+"""The routes of the official GestaltMatcher-Arc service, with its keys: a client of it changes the address only.
+
+What differs: all photos are checked, errors have their own status, and the ranking is the full method's.
+"""
+
+from __future__ import annotations
+
+import base64
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from mien.core.cohort import Query
+from mien.core.encoder import VIEWS
+from mien.core.evidence import RankedDisorder
+from mien.core.method import FULL
+from mien.core.ranking import rank
+from mien.report.rankings import BANDS, DIGITS, band_of
+from mien.service.api import PROBLEMS, body_of
+from mien.service.examiner import Examiner
+from mien.service.models import Base64Photo
+from mien.service.problems import Problem
+from mien.service.requests import Form, answered, json_response, read_form, read_json
+from mien.storage.formats.gm_arc import COLUMNS
+
+FILE = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {"file": {"type": "string", "format": "binary"}},
+}
+Work = Callable[[Examiner, bytes], dict[str, Any]]
+
+
+def compatible_routes(examiner: Examiner) -> APIRouter:
+    """The official routes."""
+    routes = APIRouter(responses=PROBLEMS, tags=["as the official service"])
+    work, settings = examiner.work, examiner.settings
+    base64_body = body_of("application/json", Base64Photo.model_json_schema())
+    file_body = body_of("multipart/form-data", FILE)
+
+    def of_base64(path: str, answer: Work) -> None:
+        async def route(request: Request) -> Response:
+            return await answered(request, work, read_json(request), lambda body: answer(examiner, photo_of(body)))
+
+        routes.post(path, response_model=None, openapi_extra=base64_body, summary=answer.__doc__)(route)
+
+    def of_file(path: str, answer: Work) -> None:
+        async def route(request: Request) -> Response:
+            form = read_form(request, settings, "file")
+            return await answered(request, work, form, lambda form: answer(examiner, only_photo(form)))
+
+        routes.post(path, response_model=None, openapi_extra=file_body, summary=answer.__doc__)(route)
+
+    of_base64("/predict", predict)
+    of_file("/predict_file", predict)
+    of_base64("/encode", encode)
+    of_file("/encode_file", encode)
+    of_base64("/crop", crop)
+
+    @routes.get("/status", response_model=None)
+    async def status() -> Response:
+        """Whether the service runs."""
+        return json_response({"status": "running"})
+
+    return routes
+
+
+def photo_of(body: bytes) -> bytes:
+    """The photo in a body of JSON."""
+    text = Base64Photo.model_validate_json(body).img
+    try:
+        return base64.b64decode(text.partition("base64,")[2] or text, validate=True)
+    except (Base64Error, ValueError) as error:
+        raise Problem(422, "invalid-request", "img is not base64") from error
+
+
+def only_photo(form: Form) -> bytes:
+    """The photo in a form."""
+    if len(form.uploads) != 1:
+        raise Problem(422, "no-photos", "send one photo in the field 'file'")
+    return form.uploads[0].content
+
+
+def predict(examiner: Examiner, content: bytes) -> dict[str, Any]:
+    """All disorders for one photo, the closest first."""
+    gallery = examiner.gallery.newest()
+    encoder = examiner.loaded_encoder()
+    encoded, _ = examiner.see_one(content)
+    query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
+    [ranking] = rank(gallery, query, FULL, top=None)
+    hashed = (encoder.encoder.weights_sha256 or "")[:12]
+    return {
+        "model_version": f"{encoder.encoder.name} {hashed}".strip(),
+        "gallery_version": str(gallery.generation),
+        "suggested_genes_list": [],  # a gallery knows disorders, not genes
+        "suggested_syndromes_list": [syndrome(line, coarse=examiner.settings.coarse) for line in ranking.disorders],
+    }
+
+
+def syndrome(line: RankedDisorder, *, coarse: bool) -> dict[str, Any]:
+    """A ranked disorder in the official words; a coarse distance is the end of its band."""
+    distance = min(BANDS[band_of(line.distance)], 1.0) if coarse else round(line.distance, DIGITS)
+    number = (line.omim or "").rpartition(":")[2]
+    return {
+        "syndrome_name": line.disorder_name or line.disorder_id,
+        "omim_id": int(number) if number.isdecimal() else None,
+        "distance": distance,
+        "gestalt_score": distance,
+        "image_id": line.nearest_image_id,
+        "subject_id": line.nearest_patient_id,
+    }
+
+
+def encode(examiner: Examiner, content: bytes) -> dict[str, Any]:
+    """The embeddings of one photo, as columns of the official frame."""
+    encoded, _ = examiner.see_one(content)
+    models = [model.name for model in examiner.loaded_encoder().manifest.models]
+    rows = [
+        ("input", model, flip, gray, [0], encoded.embedding[number * len(VIEWS) + view].tolist())
+        for number, model in enumerate(models)
+        for view, (flip, gray) in enumerate(VIEWS)
+    ]
+    columns = zip(COLUMNS, zip(*rows, strict=True), strict=True)
+    return {"encodings": {name: {str(row): value for row, value in enumerate(values)} for name, values in columns}}
+
+
+def crop(examiner: Examiner, content: bytes) -> dict[str, Any]:
+    """The aligned face of one photo, as PNG in base64."""
+    _, face = examiner.see_one(content)
+    _, png = cv2.imencode(".png", np.ascontiguousarray(face[..., ::-1]))
+    return {"crop": base64.b64encode(png.tobytes()).decode()}

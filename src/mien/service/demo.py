@@ -1,0 +1,45 @@
+"""A simulated gallery to be served, and simulated patients to pick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from mien.core.cohort import Cohort, Query
+from mien.core.roster import Label
+from mien.core.study import Study
+from mien.service.examiner import DemoPatient
+from mien.simulation.embeddings import Layout
+from mien.simulation.study import simulated_gmdb
+from mien.storage.gallery import Gallery
+
+SEED = 1
+PATIENTS = 6  # with frequent, and as many with rare disorders
+PHOTOS = (2, 5)  # of each, from and to
+
+
+def build_demo(directory: Path) -> dict[str, DemoPatient]:
+    """Writes the gallery of a simulated GMDB, and gives some of its test patients by id."""
+    study = simulated_gmdb(SEED, layout=Layout(dimensions=None))  # as it is before it is blown up to 512 dimensions
+    fold = study.folds[0]
+    Gallery.build(
+        directory, Cohort.join(study.encodings, [*fold.frequent.gallery, *fold.rare.gallery], study.disorders)
+    )
+    return {**_patients(study, fold.frequent.test), **_patients(study, fold.rare.test)}
+
+
+def _patients(study: Study, test: Iterable[Label]) -> dict[str, DemoPatient]:
+    """The first patients with several photos."""
+    labels_of: dict[str, list[Label]] = {}
+    for label in test:
+        labels_of.setdefault(label.patient_id, []).append(label)
+    several = [labels for labels in labels_of.values() if PHOTOS[0] <= len(labels) <= PHOTOS[1]]
+    return {
+        labels[0].patient_id: DemoPatient(_query(study, labels), study.disorders[labels[0].disorder_id])
+        for labels in several[:PATIENTS]
+    }
+
+
+def _query(study: Study, labels: list[Label]) -> Query:
+    rows = [study.row_of_image[label.image_id] for label in labels]
+    return Query(study.encodings.only(rows), labels[0].patient_id)

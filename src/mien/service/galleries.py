@@ -1,0 +1,75 @@
+"""The newest generation of a gallery, and the map of its disorders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mien.core.errors import GalleryError
+from mien.service.disorder_map import Place
+from mien.service.problems import log
+from mien.storage.database import connection, state
+from mien.storage.gallery import Gallery
+
+SECONDS_BETWEEN_LOOKS = 1.0
+MAP = "mien.service.disorder_map"
+
+
+class ServedGallery:
+    """A gallery that changes while it is served.
+
+    Every request asks for the newest generation; who has begun with an older one ends with it. A look once a second
+    lets go of old generations also when nobody asks: their files are deleted, but stay on the disk while they are open.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.opened = Gallery.open(directory)
+        self.lock = threading.Lock()
+        self.map: dict[str, Place] = {}  # by disorder id
+        self.map_generation = 0
+
+    def newest(self) -> Gallery:
+        """The gallery as it is now."""
+        with connection(self.directory) as database:
+            now = state(database)
+        with self.lock:
+            if now.generation > self.opened.generation:
+                self.opened = Gallery.open(self.directory)
+            return self.opened
+
+    async def watch(self, changed: Callable[[int], None]) -> None:
+        """Looks for new generations, and draws a map of each; for ever."""
+        known = self.opened.generation
+        while True:
+            try:
+                generation = (await asyncio.to_thread(self.newest)).generation
+            except GalleryError as error:  # it may be mended: requests say what is wrong meanwhile
+                log(error)
+            else:
+                if generation != known:
+                    known = generation
+                    changed(generation)
+                if generation != self.map_generation:
+                    await self._draw(generation)
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+
+    async def _draw(self, generation: int) -> None:
+        """In a process of its own: t-SNE takes a core for seconds, and a thread of it would stop the others."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", MAP, str(self.directory), stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            output, _ = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        drawn: dict[str, Any] = json.loads(output) if process.returncode == 0 else {}
+        self.map = {disorder_id: (x, y) for disorder_id, (x, y) in drawn.items()}
+        self.map_generation = generation

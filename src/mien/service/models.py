@@ -1,0 +1,216 @@
+"""What requests and answers look like, checked on the way in and described in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from mien.core.arrays import Float32s
+from mien.core.cohort import Encodings, Query
+from mien.core.embeddings import as_embeddings
+from mien.core.encoder import Encoder
+from mien.core.errors import InvalidCohortError
+from mien.core.method import Method, method_of
+
+MOST_IMAGES = 100  # of a query of embeddings
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+Vector = Annotated[list[float], Field(min_length=1, max_length=8192)]
+Representations = Annotated[list[Vector], Field(min_length=1, max_length=64)]
+
+
+class Options(BaseModel):
+    """How to rank; without any, the full method."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    method: Literal["baseline", "full"] | None = Field(None, description="A named method, instead of its parts.")
+    fusion: Literal["none", "distance", "embedding"] | None = None
+    score: Literal["nearest", "image-centroid", "patient-centroid", "hybrid", "proportional"] | None = None
+    centroid_weight: float | None = Field(None, alias="lambda", ge=0, le=1, description="Of the hybrid score.")
+    alpha: float | None = Field(None, gt=0, le=1, description="Of the proportional score.")
+    top: Annotated[int, Field(ge=1, le=100_000)] | Literal["all"] = Field(10, description="How many disorders to list.")
+
+    @property
+    def chosen_method(self) -> Method:
+        """The method that the options describe."""
+        return method_of(self.method, self.fusion, self.score, self.centroid_weight, self.alpha)
+
+    @property
+    def limit(self) -> int | None:
+        """How many disorders; None for all."""
+        return None if self.top == "all" else self.top
+
+
+class PhotoOptions(Options):
+    """How to rank photos."""
+
+    skip_refused: bool = Field(default=False, description="Rank without photos that are refused.")
+
+
+class EmbeddingsQuery(Options):
+    """Raw embeddings of the photos of one patient."""
+
+    embeddings: list[Representations] = Field(
+        min_length=1,
+        max_length=MOST_IMAGES,
+        description="Images x representations x dimensions, as the encoder gave them.",
+    )
+    image_ids: list[Id] | None = Field(None, description="Ids in the gallery's terms, if the images have any.")
+    patient_id: Id | None = Field(None, description="The patient, who is left out of the gallery.")
+    encoder: Id | None = Field(None, description="The encoder's name; another one than the gallery's is refused.")
+    each_photo: bool = Field(
+        default=False, description="Also say what each photo says alone, and what the others say without it."
+    )
+
+    @property
+    def query(self) -> Query:
+        """The same as the core knows it."""
+        arrays = self._arrays()
+        ids = self.image_ids or [f"query image {number + 1}" for number in range(len(arrays))]
+        if len(ids) != len(arrays):
+            raise InvalidCohortError(f"{len(ids)} image_ids for {len(arrays)} embeddings: give one for each")
+        encoder = Encoder(arrays.shape[1], arrays.shape[2], self.encoder)
+        return Query(Encodings.of(ids, arrays, encoder), self.patient_id, ids_are_file_names=self.image_ids is None)
+
+    def _arrays(self) -> Float32s:
+        shapes = {(len(image), *{len(vector) for vector in image}) for image in self.embeddings}
+        if len(shapes) > 1 or len(next(iter(shapes))) > 2:
+            raise InvalidCohortError("embeddings of different shapes: all need the same representations and dimensions")
+        with np.errstate(over="ignore"):
+            return as_embeddings(np.array(self.embeddings))
+
+
+class Base64Photo(BaseModel):
+    """A photo as clients of the official service send it."""
+
+    img: str = Field(min_length=1, description="The file's bytes in base64.")
+
+
+class Tool(BaseModel):
+    """What made an answer."""
+
+    name: str
+    version: str
+
+
+class GalleryState(BaseModel):
+    """Which gallery an answer comes from."""
+
+    generation: int
+    images: int
+    patients: int
+    disorders: int
+    encoder: dict[str, Any] | None
+
+
+class Standing(BaseModel):
+    """Where a disorder stands in a list made of other photos."""
+
+    rank: int
+    distance: float | None = None
+    nearest_distance: float | None = None
+    centroid_distance: float | None = None
+
+
+class Case(BaseModel):
+    """One of the nearest gallery patients of a disorder."""
+
+    patient_id: str
+    image_id: str
+    distance: float | None = None
+
+
+class RankedDisorder(BaseModel):
+    """A line of the answer. Coarse services give a band instead of distances."""
+
+    rank: int
+    disorder_id: str
+    disorder_name: str | None
+    omim: str | None
+    distance: float | None = None
+    nearest_distance: float | None = None
+    centroid_distance: float | None = None
+    band: str | None = None
+    nearest_image_id: str
+    nearest_patient_id: str
+    gallery_images: int
+    gallery_patients: int
+    nearest_cases: list[Case] | None = None
+    alone: list[Standing] | None = Field(None, description="By each photo alone, in the order of image_ids.")
+    without: list[Standing] | None = Field(None, description="By all photos but this one.")
+
+
+class RankedQuery(BaseModel):
+    """The answer to one query."""
+
+    patient_id: str | None
+    image_ids: list[str]
+    excluded_gallery_patients: list[str] = Field(description="The query's own patient, if the gallery holds it.")
+    disorders: list[RankedDisorder]
+
+
+class RankAnswer(BaseModel):
+    """Ranked disorders with their evidence, as `mien rank --json` prints them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: Tool
+    method: dict[str, Any]
+    gallery: GalleryState
+    queries: list[RankedQuery]
+    photos: list[dict[str, Any]] | None = Field(None, description="What was seen on each photo, or why it was refused.")
+    warnings: list[str] | None = None
+    bands: dict[str, str] | None = None
+    notice: str
+
+
+class DisorderState(BaseModel):
+    """A disorder of the gallery."""
+
+    disorder_id: str
+    disorder_name: str | None
+    omim: str | None
+    gallery_patients: int
+    gallery_images: int
+
+
+class GalleryAnswer(GalleryState):
+    """The gallery with its disorders."""
+
+    tool: Tool
+    patients_with_several_images: int
+    patients_with_two_disorders: int
+    patients_per_disorder: dict[str, float] | None
+    images_per_disorder: dict[str, float] | None
+    bytes_on_disk: int
+    disorder_list: list[DisorderState]
+
+
+class DisorderAnswer(DisorderState):
+    """A disorder, and those that look most like it."""
+
+    generation: int
+    most_alike: list[str] = Field(description="Ids of the disorders with the nearest centroids, the nearest first.")
+
+
+class Health(BaseModel):
+    """Whether the service can do its work."""
+
+    status: Literal["ok"]
+    version: str
+    generation: int
+    encodes_photos: bool
+    under_way: int = Field(description="Requests that are being worked on.")
+
+
+class ProblemDocument(BaseModel):
+    """What every error looks like (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[dict[str, str]] | None = None
+    photos: list[dict[str, Any]] | None = None

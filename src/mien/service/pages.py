@@ -1,0 +1,190 @@
+"""The pages that people see."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import jinja2
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
+
+from mien.core.errors import InvalidMethodError
+from mien.core.method import FULL, method_of
+from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
+from mien.report.rankings import NOTICE, ranking_rows, separated
+from mien.service.api import disorder_list
+from mien.service.examiner import Answer, Examiner
+from mien.service.problems import Problem, problem_of
+from mien.service.requests import Form, note, read_form
+from mien.storage.gallery import Gallery
+from mien.version import __version__
+
+SHOWN_IN_FILE = 30  # disorders of a report
+MEDIA_TYPES = {"json": "application/json", "tsv": "text/tab-separated-values", "html": "text/html"}
+
+
+def page_routes(examiner: Examiner) -> APIRouter:
+    """The routes of the page; they are for people, and not in the OpenAPI document."""
+    routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+    work, pages = examiner.work, Pages(examiner)
+
+    @routes.get("/")
+    async def start() -> Response:
+        return await work.run(pages.start)
+
+    @routes.post("/")
+    async def rank(request: Request) -> Response:
+        form = Form({}, [])
+        try:
+            with work.place():
+                form = await work.received(read_form(request, examiner.settings))
+                response, document = await work.run(pages.answer, form)
+                note(request, document)
+                return response
+        except Exception as error:
+            problem = problem_of(error)
+            if form.fields.get("download"):
+                return problem.response
+            return await work.run(pages.refusal, problem, form)
+
+    @routes.get("/gallery")
+    async def gallery() -> Response:
+        return await work.run(pages.gallery)
+
+    return routes
+
+
+class Pages:
+    """Templates, and what each of them is told."""
+
+    def __init__(self, examiner: Examiner) -> None:
+        self.examiner = examiner
+        self.templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("mien.service"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        )
+
+    def start(self) -> Response:
+        """The page before anything was asked."""
+        return self._page(self.examiner.gallery.newest())
+
+    def answer(self, form: Form) -> tuple[Response, dict[str, Any]]:
+        """The page with an answer, or the answer as a file; and the document behind it."""
+        fields = form.fields
+        method = method_of(centroid_weight=_weight(fields.get("lambda", "")))
+        if self.examiner.demo_patients:
+            answer = self.examiner.rank_demo(fields.get("patient", ""), method, None)
+        elif form.uploads:
+            answer = self.examiner.rank_photos(form.uploads, method, None, skip_refused=True)
+        else:
+            raise Problem(422, "no-photos", "Choose at least one photo of the patient.")
+        download = fields.get("download", "")
+        with_faces = fields.get("faces_in_file") == "on"
+        response = self._file(answer, download, with_faces=with_faces) if download else self._answer(answer, fields)
+        return response, answer.document
+
+    def refusal(self, problem: Problem, form: Form) -> Response:
+        """The page with what was wrong."""
+        page = self._page(
+            self.examiner.gallery.newest(),
+            status=problem.status,
+            problem=problem.document,
+            photos=problem.cards,
+            chosen=form.fields.get("patient"),
+        )
+        page.headers.update(problem.headers)
+        return page
+
+    def gallery(self) -> Response:
+        """What the gallery holds."""
+        gallery = self.examiner.gallery.newest()
+        listed = disorder_list(gallery.roster)
+        by_name = sorted(listed, key=lambda one: (one["disorder_name"] or one["disorder_id"]).lower())
+        points = [{"disorder_id": key, "x": x, "y": y} for key, (x, y) in self.examiner.gallery.map.items()]
+        drawn = {"points": points, "place": None} if points else None
+        html = self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=drawn)
+        return HTMLResponse(html)
+
+    def _answer(self, answer: Answer, fields: dict[str, str]) -> Response:
+        whole = {**answer.document, **answer.beside}
+        weight = answer.document["method"]["lambda"]
+        html = self._render_page(
+            answer.document["gallery"],
+            answer=whole,
+            photos=answer.cards,
+            centroid_weight=weight,
+            chosen=fields.get("patient"),
+        )
+        return HTMLResponse(html)
+
+    def _page(self, gallery: Gallery, *, status: int = 200, **told: Any) -> Response:
+        return HTMLResponse(self._render_page(gallery.as_dict(), **told), status)
+
+    def _render_page(self, gallery: dict[str, Any], **told: Any) -> str:
+        examiner = self.examiner
+        usual = {
+            "can_encode": examiner.encoder is not None,
+            "cannot_encode": examiner.cannot_encode,
+            "limits": {
+                "photos": examiner.settings.most_photos,
+                "megabytes": MOST_BYTES // 10**6,
+                "megapixels": MOST_PIXELS // 10**6,
+            },
+            "kinds": "JPEG, PNG, WebP or HEIC",
+            "centroid_weight": FULL.centroid_weight,
+            "chosen": None,
+            "answer": None,
+            "problem": None,
+            "photos": [],
+        }
+        return self._render("page.html", gallery, **usual | told)
+
+    def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
+        """The answer to be kept: asking for it is what allows it."""
+        if kind not in MEDIA_TYPES:
+            raise Problem(422, "invalid-request", f"download is one of {', '.join(MEDIA_TYPES)}")
+        document = answer.document
+        if kind == "json":
+            content = json.dumps(document, indent=1)
+        elif kind == "tsv":
+            content = separated(list(ranking_rows(document)), delimiter="\t")
+        else:
+            css = (resources.files("mien.service") / "static" / "page.css").read_text()
+            content = self._render(
+                "report.html",
+                document["gallery"],
+                answer={**document, **answer.beside},
+                photos=answer.cards,
+                faces_in_file=with_faces,
+                centroid_weight=document["method"]["lambda"],
+                css=css,
+                shown=SHOWN_IN_FILE,
+            )
+        headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
+        return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
+
+    def _render(self, template: str, gallery: dict[str, Any], **told: Any) -> str:
+        patients = [
+            {"patient_id": patient_id, "photos": len(patient.query.encodings.image_ids)}
+            for patient_id, patient in self.examiner.demo_patients.items()
+        ]
+        demo = {"patients": patients, "note": DEMO_NOTE} if patients else None
+        return self.templates.get_template(template).render(
+            version=__version__,
+            notice=NOTICE,
+            gallery=gallery,
+            coarse=self.examiner.settings.coarse,
+            demo=demo,
+            **told,
+        )
+
+
+DEMO_NOTE = "Simulated gallery and patients: nobody here exists, and the numbers say nothing about real people."
+
+
+def _weight(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError as error:
+        raise InvalidMethodError("lambda is a number from 0 to 1") from error

@@ -1,0 +1,101 @@
+"""One shape for everything that goes wrong: a problem document (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mien.core.errors import EmptyGalleryError, GalleryBusyError, GalleryError, MienError, WeightsError
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 5
+
+
+class Problem(Exception):  # noqa: N818 the word of the standard
+    """A request that is not answered as it was meant to be, and why."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        more: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.more = dict(more or {})
+        self.headers = dict(headers or {})
+        self.cards: list[dict[str, Any]] = []  # what became of each photo, for the page
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The members of the problem document; those that only this kind has come last."""
+        title = self.kind.replace("-", " ").capitalize()
+        own = {"type": f"urn:mien:{self.kind}", "title": title, "status": self.status, "detail": self.detail}
+        return own | self.more
+
+    @property
+    def response(self) -> Response:
+        """The answer to the request."""
+        content = json.dumps(self.document)
+        return Response(content, self.status, media_type=MEDIA_TYPE, headers=self.headers)
+
+
+def busy(detail: str, seconds: int = RETRY_SECONDS) -> Problem:
+    """Come back later."""
+    return Problem(503, "busy", detail, headers={"Retry-After": str(seconds)})
+
+
+def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
+    """What a caller is told of an error."""
+    match error:
+        case Problem():
+            return error
+        case GalleryBusyError():
+            return busy("the gallery is being changed: try again")
+        case EmptyGalleryError():
+            return Problem(409, "empty-gallery", "the gallery holds nobody to compare with")
+        case WeightsError():
+            return Problem(409, "no-encoder", "the weights of the encoder are not on this machine")
+        case GalleryError():  # its message names folders, which are the operator's business
+            log(error)
+            return Problem(500, "gallery-unreadable", "the gallery cannot be read; the service's log says why")
+        case MienError():
+            kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__.removesuffix("Error")).lower()
+            return Problem(422, kind, str(error))
+        case RequestValidationError() | ValidationError():
+            errors = [{"field": ".".join(map(str, line["loc"])), "message": line["msg"]} for line in error.errors()]
+            return Problem(422, "invalid-request", "the request has missing or wrong fields", more={"errors": errors})
+        case HTTPException():
+            kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+            return Problem(error.status_code, kind, error.detail, headers=error.headers)
+        case _:
+            log(error)
+            return Problem(500, "internal-error", "something went wrong in the service; its log says where")
+
+
+def log(error: Exception) -> None:
+    """Says on stderr what went wrong where, without the values that were at hand: they may be a patient's."""
+    places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
+    message = f": {error}" if isinstance(error, MienError) else ""
+    sys.stderr.write("\n  ".join([f"mien: {type(error).__name__}{message}", *places[-8:]]) + "\n")
+
+
+async def answer_problem(_request: Request, error: Exception) -> Response:
+    """The handler of every error."""
+    return problem_of(error).response

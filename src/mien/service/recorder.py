@@ -1,0 +1,60 @@
+"""Writes every request into the audit log, before its answer leaves the house."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mien.service.audit import AuditLog
+from mien.service.gate import credentials
+from mien.service.problems import busy, log
+
+UNRECORDED = ("/static/", "/v1/health", "/status")  # nothing of the gallery is in them
+LONGEST_USER = 80
+
+
+class Recorder:
+    """ASGI middleware around the gate, so that those who were sent away are recorded as well."""
+
+    def __init__(self, app: ASGIApp, audit: AuditLog) -> None:
+        self.app = app
+        self.audit = audit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on; its answer waits for the log."""
+        if scope["type"] != "http" or scope["path"].startswith(UNRECORDED):
+            await self.app(scope, receive, send)
+            return
+        unrecorded = False
+
+        async def send_recorded(message: Message) -> None:
+            nonlocal unrecorded
+            if message["type"] == "http.response.start":
+                try:
+                    await asyncio.to_thread(self.audit.write, "request", **facts_of(scope, message["status"]))
+                except OSError as error:  # an answer that cannot be recorded is not given
+                    log(error)
+                    unrecorded = True
+                    await busy("the audit log cannot be written").response(scope, receive, send)
+            if not unrecorded:
+                await send(message)
+
+        await self.app(scope, receive, send_recorded)
+
+
+def facts_of(scope: Scope, status: int) -> dict[str, Any]:
+    """Who asked which route, what the status was, and what the route noted."""
+    user, _ = credentials(Headers(scope=scope).get("authorization", ""))
+    route = getattr(scope.get("route"), "path", None)  # not the path: it may hold anything
+    client = scope.get("client")
+    return {
+        "client": client[0] if client else None,
+        "user": user[:LONGEST_USER] or None,
+        "method": scope["method"],
+        "route": route,
+        "status": status,
+        **scope.get("audit", {}),
+    }

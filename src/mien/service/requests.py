@@ -1,0 +1,132 @@
+"""Requests as the routes want them: forms that never touch the disk, bodies, and what the audit log may know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from mien.encoding.subject import Choice
+from mien.service.examiner import Upload
+from mien.service.problems import Problem
+from mien.service.settings import Settings
+from mien.service.work import Work
+
+MOST_FIELDS = 100
+Body = TypeVar("Body")
+
+
+class Form(NamedTuple):
+    """A form with photos."""
+
+    fields: dict[str, str]  # of a field that is there several times, the last
+    uploads: list[Upload]
+
+
+class InMemoryParser(MultiPartParser):
+    """Large files would otherwise be spooled to a temporary file: photos of patients, on a disk."""
+
+    spool_max_size = 1 << 62
+
+    async def parse(self) -> FormData:
+        """As its parent, which closes the parts only after some of the errors."""
+        try:
+            return await super().parse()
+        except BaseException:
+            for part in self._files_to_close_on_error:
+                part.close()
+            raise
+
+
+async def read_form(request: Request, settings: Settings, name: str = "photos") -> Form:
+    """The fields of a multipart form, and the photos in it; the faces chosen on them stand in fields `face`."""
+    _require(request, "multipart/form-data")
+    parser = InMemoryParser(
+        request.headers, request.stream(), max_files=10 * settings.most_photos, max_fields=MOST_FIELDS
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError, ValueError) as error:
+        detail = getattr(error, "message", "no boundary between the parts")
+        raise Problem(400, "invalid-form", f"the form cannot be read: {detail}") from error
+    except ClientDisconnect as error:
+        raise _gone() from error
+    try:
+        return await _contents(form, settings, name)
+    finally:
+        await form.close()
+
+
+async def _contents(form: FormData, settings: Settings, name: str) -> Form:
+    photos = [part for part in form.getlist(name) if isinstance(part, UploadFile)]
+    sent = [part for part in photos if part.filename or part.size]  # a form without a file sends an empty one
+    if len(sent) > settings.most_photos:
+        raise Problem(413, "too-many-photos", f"{len(sent)} photos: at most {settings.most_photos} of one patient")
+    faces = [str(choice) for choice in form.getlist("face")]
+    faces += [""] * (len(sent) - len(faces))
+    uploads = [
+        Upload(part.filename or "", await part.read(), choice_of(face)) for part, face in zip(sent, faces, strict=False)
+    ]
+    fields = {key: value for key, value in form.multi_items() if isinstance(value, str) and key != "face"}
+    return Form(fields, uploads)
+
+
+async def read_json(request: Request) -> bytes:
+    """The body of a request that says it is JSON; it is parsed by the job."""
+    _require(request, "application/json")
+    try:
+        return await request.body()
+    except ClientDisconnect as error:
+        raise _gone() from error
+
+
+def choice_of(text: str) -> Choice:
+    """Which face of a photo is meant: a number from the left, `main`, or none said."""
+    if text in {"", "main"}:
+        return "main" if text else None
+    if not (text.isdecimal() and text.isascii() and 1 <= int(text[:5]) <= 9999):
+        raise Problem(422, "invalid-face", "face is a number from 1 on, 'main', or empty")
+    return int(text)
+
+
+async def answered(
+    request: Request, work: Work, body: Awaitable[Body], job: Callable[[Body], dict[str, Any]]
+) -> Response:
+    """Receives a body, lets a job make a document of it on a thread, and answers with that."""
+    with work.place():
+        received = await work.received(body)
+
+        def make() -> tuple[Response, dict[str, Any]]:
+            document = job(received)
+            return json_response(document), document
+
+        response, document = await work.run(make)
+        note(request, document)
+        return response
+
+
+def json_response(document: Any) -> Response:
+    """A document as JSON."""
+    return Response(json.dumps(document), media_type="application/json")
+
+
+def note(request: Request, document: Mapping[str, Any]) -> None:
+    """Tells the audit log which gallery answered for how many photos, and nothing of patients."""
+    if "gallery" in document:
+        photos = sum(len(query["image_ids"]) for query in document["queries"])
+        request.scope["audit"] = {"generation": document["gallery"]["generation"], "photos": photos}
+
+
+def _require(request: Request, media_type: str) -> None:
+    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if found != media_type:
+        raise Problem(415, "wrong-media-type", f"send {media_type}")
+
+
+def _gone() -> Problem:
+    return Problem(400, "gone", "the request ended before it was whole")

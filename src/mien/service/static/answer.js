@@ -1,0 +1,228 @@
+// The ranked list. What it shows follows from the answer, the weight, the view and the filters; the server is not asked again.
+import { drawMap } from "./map.js";
+import { count, decimals, fold } from "./words.js";
+
+const STEP = 20; // rows shown at first, and more at each "Show more"
+const FIRST = 5; // highlighted on the map; their evidence is printed
+
+// The order of the server: Python compares by code points, JavaScript's < by UTF-16 units.
+function byCodePoints(a, b) {
+  const left = [...a], right = [...b];
+  const at = left.findIndex((character, i) => character !== right[i]);
+  if (at < 0) return left.length - right.length;
+  return at < right.length ? left[at].codePointAt(0) - right[at].codePointAt(0) : 1;
+}
+
+function ranking(entries, weight, served, placeOfId) {
+  // At the served weight the server's own numbers hold; they may be rounded, and ties would fall otherwise.
+  const own = weight === served;
+  const distance = entries.map((entry) => own ? entry.distance : weight * entry.centroid_distance + (1 - weight) * entry.nearest_distance);
+  const order = [...entries.keys()].sort(own
+    ? (a, b) => entries[a].rank - entries[b].rank
+    : (a, b) => distance[a] - distance[b] || placeOfId[a] - placeOfId[b]);
+  const rank = [];
+  order.forEach((index, place) => { rank[index] = place + 1; });
+  return { distance, order, rank };
+}
+
+/** Brings the answer in `result` to life; gives a function that tells the weight now chosen. */
+export function startAnswer(result, announce) {
+  const data = result.querySelector("#answer-data");
+  if (!data) return () => null;
+  const answer = JSON.parse(data.textContent);
+  const [{ disorders, image_ids: images }] = answer.queries;
+  const served = answer.method.lambda;
+  const find = (selector) => result.querySelector(selector);
+  const [list, slider, viewSelect, search, minPatients, more] = ["#list", "#lambda", "#view", "#search", "#min-patients", "#more"].map(find);
+  const barEnd = Number(list.dataset.barEnd);
+  const pattern = list.firstElementChild;
+
+  const nameOf = (disorder) => disorder.disorder_name ?? `Disorder ${disorder.disorder_id}`;
+  const searchable = disorders.map((d) => fold(`${nameOf(d)} ${d.disorder_id} ${d.omim ?? ""}`));
+  const indexOfId = new Map(disorders.map((d, index) => [d.disorder_id, index]));
+  const placeOfId = [];
+  [...disorders.keys()].sort((a, b) => byCodePoints(disorders[a].disorder_id, disorders[b].disorder_id))
+    .forEach((index, place) => { placeOfId[index] = place; });
+
+  let weight = served, view = "all", limit = STEP;
+  let rankings = new Map(); // of the present weight, each made when first asked for
+  function rankingOf(name) {
+    if (!rankings.has(name)) {
+      const [kind, photo] = name.split("-");
+      const entries = name === "all" ? disorders : disorders.map((d) => d[kind][photo]);
+      rankings.set(name, ranking(entries, weight, served, placeOfId));
+    }
+    return rankings.get(name);
+  }
+  const entryOf = (index, name) => {
+    const [kind, photo] = name.split("-");
+    return name === "all" ? disorders[index] : disorders[index][kind][photo];
+  };
+
+  const rows = new Map(); // by disorder's index: a row keeps its open evidence while the list changes
+  function rowOf(index) {
+    if (!rows.has(index)) {
+      const item = pattern.cloneNode(true);
+      const fields = Object.fromEntries([...item.querySelectorAll("[data-field]")].map((field) => [field.dataset.field, field]));
+      const disorder = disorders[index];
+      item.dataset.disorder = disorder.disorder_id;
+      item.querySelector("details").open = false;
+      fields.name.textContent = nameOf(disorder);
+      fields.ids.textContent = [`ID ${disorder.disorder_id}`, disorder.omim].filter(Boolean).join(" · ");
+      fields.support.textContent = `${count(disorder.gallery_patients, "patient", "patients")}, ${count(disorder.gallery_images, "image", "images")}`;
+      fields.truth.hidden = answer.truth?.disorder_id !== disorder.disorder_id;
+      for (const place of [0, 1, 2]) {
+        const nearest = disorder.nearest_cases[place];
+        fields[`case-${place}`].hidden = !nearest;
+        if (!nearest) continue;
+        fields[`case-${place}-patient`].textContent = nearest.patient_id;
+        fields[`case-${place}-image`].textContent = nearest.image_id;
+        if (slider) fields[`case-${place}-distance`].textContent = decimals(nearest.distance);
+      }
+      rows.set(index, { item, fields });
+    }
+    return rows.get(index);
+  }
+
+  function writeOutcome(cell, index, name) {
+    const { rank, distance } = rankingOf(name);
+    cell.textContent = rank[index];
+    if (!slider) return;
+    const small = document.createElement("small");
+    small.textContent = ` (${decimals(distance[index])})`;
+    cell.append(small);
+  }
+
+  function writeEvidence(index) {
+    const { fields } = rowOf(index);
+    if (images.length < 2) return;
+    writeOutcome(fields.fused, index, "all");
+    images.forEach((_, photo) => {
+      writeOutcome(fields[`alone-${photo}`], index, `alone-${photo}`);
+      writeOutcome(fields[`without-${photo}`], index, `without-${photo}`);
+    });
+  }
+
+  function writeRow(index, place) {
+    const { item, fields } = rowOf(index);
+    const disorder = disorders[index];
+    const { rank, distance } = rankingOf(view);
+    const higher = rankingOf("all").rank[index] - rank[index];
+    item.dataset.rank = fields.rank.textContent = rank[index];
+    fields.moved.hidden = view === "all";
+    fields.moved.dataset.way = higher > 0 ? "up" : higher < 0 ? "down" : "same";
+    fields["moved-sign"].textContent = higher > 0 ? `▲ ${higher}` : higher < 0 ? `▼ ${-higher}` : "=";
+    fields["moved-words"].textContent = higher
+      ? `, ${count(Math.abs(higher), "place", "places")} ${higher > 0 ? "higher" : "lower"} than with all photos`
+      : ", as with all photos";
+    fields.nearest.textContent = `nearest${view === "all" ? "" : " by all photos"}: patient ${disorder.nearest_patient_id}, image ${disorder.nearest_image_id}`;
+    if (slider) {
+      const { centroid_distance: average, nearest_distance: nearest } = entryOf(index, view);
+      const percent = (part) => `${Math.min(100, 100 * part / barEnd).toFixed(2)}%`;
+      fields.distance.textContent = decimals(distance[index]);
+      fields["centroid-bar"].setAttribute("width", percent(weight * average));
+      fields["nearest-bar"].setAttribute("x", percent(weight * average));
+      fields["nearest-bar"].setAttribute("width", percent((1 - weight) * nearest));
+      fields.parts.textContent = `average ${decimals(average)} · nearest ${decimals(nearest)}`;
+    } else {
+      fields.band.textContent = fields.band.dataset.band = disorder.band;
+      fields.band.hidden = view !== "all"; // bands are known for all photos only
+    }
+    // closed rows are filled when they open; the first ones always, because they are printed
+    if (place < FIRST || item.firstElementChild.open) writeEvidence(index);
+    return item;
+  }
+
+  const [kind, photoOfView] = [() => view.split("-")[0], () => Number(view.split("-")[1])];
+  function viewInWords() {
+    if (view === "all") return images.length > 1 ? `All ${images.length} photos` : "One photo";
+    return `${kind() === "alone" ? "Only" : "Without"} photo ${photoOfView() + 1}, ${images[photoOfView()]}`;
+  }
+
+  let map = null;
+  let speaking;
+  function render() {
+    const needle = fold(search.value.trim());
+    const least = Number(minPatients.value) || 1;
+    const { order, rank } = rankingOf(view);
+    const fitting = order.filter((index) => disorders[index].gallery_patients >= least && searchable[index].includes(needle));
+    const shown = fitting.slice(0, limit);
+    list.replaceChildren(...shown.map(writeRow));
+    find("#nothing").hidden = fitting.length > 0;
+    more.parentElement.hidden = fitting.length <= limit;
+    more.textContent = `Show ${Math.min(STEP, fitting.length - limit)} more`;
+
+    if (slider) {
+      find("#lambda-value").textContent = weight.toFixed(2);
+      slider.setAttribute("aria-valuetext", `${weight.toFixed(2)}: ${Math.round(100 * weight)} % average of the disorder, ${Math.round(100 * (1 - weight))} % nearest photo`);
+      for (const place of result.querySelectorAll("[data-weight]")) place.textContent = (place.dataset.weight === "average" ? weight : 1 - weight).toFixed(2);
+    }
+    for (const button of result.querySelectorAll("[data-view]")) button.setAttribute("aria-pressed", button.dataset.view === view);
+    if (answer.truth && indexOfId.has(answer.truth.disorder_id)) find("#truth-rank").textContent = `, here at rank ${rank[indexOfId.get(answer.truth.disorder_id)]}`;
+
+    const made = slider ? `${viewInWords()} · weight of the average ${weight.toFixed(2)}` : viewInWords();
+    const all = fitting.length === disorders.length;
+    const which = shown.length < fitting.length ? `the first ${shown.length} of ` : "";
+    find("#state").textContent = `${made} · ${which}${count(fitting.length, "disorder", "disorders")}${all ? "" : ` that ${fitting.length === 1 ? "fits" : "fit"}`}`;
+    map?.number(shown.slice(0, FIRST).map((index) => ({ id: disorders[index].disorder_id, rank: rank[index] })));
+
+    clearTimeout(speaking); // a moving slider stays silent until it rests
+    speaking = setTimeout(() => {
+      const first = shown.slice(0, 3).map((index) => `${rank[index]} ${nameOf(disorders[index])}`).join(", ");
+      announce(`${find("#state").textContent}. ${first ? `First: ${first}.` : ""}`);
+    }, 600);
+  }
+
+  let drawing = 0;
+  const change = () => {
+    cancelAnimationFrame(drawing);
+    drawing = requestAnimationFrame(render);
+  };
+  const setWeight = (value) => { weight = value; rankings = new Map(); change(); };
+  const setView = (value) => { view = value; if (viewSelect) viewSelect.value = value; change(); };
+  slider?.addEventListener("input", () => setWeight(slider.valueAsNumber));
+  find("#lambda-reset")?.addEventListener("click", () => {
+    slider.value = slider.dataset.default;
+    setWeight(Number(slider.dataset.default));
+  });
+  viewSelect?.addEventListener("change", () => setView(viewSelect.value));
+  for (const button of result.querySelectorAll("[data-view]"))
+    button.addEventListener("click", () => setView(button.dataset.view === view ? "all" : button.dataset.view));
+  search.addEventListener("input", () => { limit = STEP; change(); });
+  minPatients.addEventListener("input", change);
+  more.addEventListener("click", () => {
+    const next = list.children.length;
+    limit += STEP;
+    render();
+    list.children[next].querySelector("summary").focus();
+  });
+  const indexOfRow = (event) => indexOfId.get(event.target.closest("li[data-disorder]")?.dataset.disorder);
+  list.addEventListener("toggle", (event) => writeEvidence(indexOfRow(event)), true);
+
+  // list and map point at each other
+  const light = (id) => {
+    for (const { item } of rows.values()) item.classList.toggle("lit", item.dataset.disorder === id);
+    map?.light(id);
+  };
+  for (const type of ["pointerover", "focusin"]) list.addEventListener(type, (event) => light(disorders[indexOfRow(event)]?.disorder_id));
+  for (const type of ["pointerleave", "focusout"]) list.addEventListener(type, () => light(null));
+  if (answer.map) {
+    map = drawMap(find("#map"), answer.map, {
+      nameOf: (id) => nameOf(disorders[indexOfId.get(id)]),
+      describe: (id) => `${nameOf(disorders[indexOfId.get(id)])}, rank ${rankingOf(view).rank[indexOfId.get(id)]}`,
+      onPoint: light,
+      onPick: (id) => {
+        const index = indexOfId.get(id);
+        if (!rowOf(index).item.isConnected) {
+          search.value = nameOf(disorders[index]);
+          minPatients.value = 1;
+          limit = STEP;
+          render();
+        }
+        rowOf(index).item.querySelector("summary").focus();
+      },
+    });
+  }
+  render();
+  return () => weight;
+}

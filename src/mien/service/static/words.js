@@ -1,0 +1,7 @@
+// Words and numbers as the templates write them.
+
+export const decimals = (number) => number.toFixed(3);
+export const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+
+// Searching "sjogren" finds Sjögren.
+export const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();

@@ -1,0 +1,74 @@
+"""Decoding, networks and ranking, away from the event loop, in a queue that ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+from mien.service.problems import Problem, busy
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+
+class Work:
+    """As many jobs at once as there are cores; the others wait, and those beyond the limit are sent away."""
+
+    def __init__(self, *, most_waiting: int, seconds: float) -> None:
+        self.most_waiting = most_waiting
+        self.seconds = seconds
+        self.places_taken = 0
+        cores = os.cpu_count() or 1
+        self.jobs = ThreadPoolExecutor(cores, "job")
+        self.photos = ThreadPoolExecutor(cores, "photo")  # apart: a job waits for its photos
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place in the queue; it is taken before a request's body is read, because bodies are large."""
+        if self.places_taken >= self.most_waiting:
+            raise busy(f"{self.places_taken} requests are under way: try again")
+        self.places_taken += 1
+        try:
+            yield
+        finally:
+            self.places_taken -= 1
+
+    async def received(self, body: Awaitable[Result]) -> Result:
+        """A request's body, unless it takes too long to arrive."""
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await body
+        except TimeoutError as error:
+            raise Problem(408, "too-slow", f"the request did not arrive within {self.seconds:.0f} seconds") from error
+
+    async def run(
+        self, job: Callable[Arguments, Result], *arguments: Arguments.args, **more: Arguments.kwargs
+    ) -> Result:
+        """Runs a job on a thread; one that takes too long goes on there, and keeps its place, but nobody waits."""
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self.jobs, lambda: job(*arguments, **more))
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), self.seconds)
+        except TimeoutError as error:
+            self.places_taken += 1
+            future.add_done_callback(self._leave)
+            raise busy(f"it took more than {self.seconds:.0f} seconds: try again with fewer photos") from error
+
+    def spread(self, job: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Runs a job for each item, spread over the cores; called by jobs."""
+        return list(self.photos.map(job, items))
+
+    def close(self) -> None:
+        """Ends the threads; what has not begun is dropped."""
+        self.jobs.shutdown(wait=False, cancel_futures=True)
+        self.photos.shutdown(wait=False, cancel_futures=True)
+
+    def _leave(self, future: asyncio.Future[Result]) -> None:
+        self.places_taken -= 1
+        if not future.cancelled():
+            future.exception()  # nobody waits for it any more

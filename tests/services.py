@@ -1,0 +1,65 @@
+"""A service that really listens, and what tests send to it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from io import BytesIO
+
+import httpx
+import uvicorn
+from PIL import Image
+
+from mien.service.app import service
+from mien.service.settings import Settings
+
+TOKEN = "a-long-enough-token"
+
+
+def drawn_jpeg(person, rng, side=480):
+    buffer = BytesIO()
+    Image.fromarray(person.photo(rng, side)).save(buffer, "JPEG", quality=92)
+    return buffer.getvalue()
+
+
+@contextmanager
+def serving(directory, *, patients=None, **settings):
+    """The address of a service on loopback, in a thread of this process."""
+    app = service(Settings(directory, **settings), patients)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, server_header=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            thread.join(0.005)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def client_of(directory, *, patients=None, headers=None, **settings):
+    with (
+        serving(directory, patients=patients, **settings) as address,
+        httpx.Client(base_url=address, timeout=60, headers=headers, trust_env=False) as client,
+    ):
+        yield client
+
+
+def as_form(*contents, name="photos"):
+    return [(name, (f"{number}.jpg", content, "image/jpeg")) for number, content in enumerate(contents)]
+
+
+def assert_problem(response, status, kind=None):
+    """Every error has the one shape."""
+    assert response.headers["content-type"] == "application/problem+json"
+    document = response.json()
+    assert response.status_code == document["status"] == status, document
+    assert document["type"].startswith("urn:mien:")
+    assert document["title"]
+    assert document["detail"]
+    if kind:
+        assert document["type"] == f"urn:mien:{kind}"
+    return document
