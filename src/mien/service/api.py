@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,13 +66,13 @@ def api_routes(examiner: Examiner) -> APIRouter:
     @routes.post("/rank", response_model=None, responses=RANKED, openapi_extra=form)
     async def rank_photos(request: Request) -> Response:
         """Rank disorders for the photos of one patient."""
-        body = read_form(request, examiner.settings)
-        return await answered(request, work, body, lambda form: ranked_photos(examiner, form))
+        read = partial(read_form, settings=examiner.settings)
+        return await answered(request, work, read, lambda form: ranked_photos(examiner, form))
 
     @routes.post("/rank/embeddings", response_model=None, responses=RANKED, openapi_extra=embeddings)
     async def rank_embeddings(request: Request) -> Response:
         """Rank disorders for the embeddings of one patient's photos."""
-        return await answered(request, work, read_json(request), lambda body: ranked_embeddings(examiner, body))
+        return await answered(request, work, read_json, lambda body: ranked_embeddings(examiner, body))
 
     @routes.get("/gallery", response_model=None, responses={200: {"model": GalleryAnswer}})
     async def gallery() -> Response:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from binascii import Error as Base64Error
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cv2
@@ -45,14 +46,14 @@ def compatible_routes(examiner: Examiner) -> APIRouter:
 
     def of_base64(path: str, answer: Work) -> None:
         async def route(request: Request) -> Response:
-            return await answered(request, work, read_json(request), lambda body: answer(examiner, photo_of(body)))
+            return await answered(request, work, read_json, lambda body: answer(examiner, photo_of(body)))
 
         routes.post(path, response_model=None, openapi_extra=base64_body, summary=answer.__doc__)(route)
 
     def of_file(path: str, answer: Work) -> None:
         async def route(request: Request) -> Response:
-            form = read_form(request, settings, "file")
-            return await answered(request, work, form, lambda form: answer(examiner, only_photo(form)))
+            read = partial(read_form, settings=settings, name="file")
+            return await answered(request, work, read, lambda form: answer(examiner, only_photo(form)))
 
         routes.post(path, response_model=None, openapi_extra=file_body, summary=answer.__doc__)(route)
 

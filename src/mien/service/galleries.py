@@ -44,20 +44,24 @@ class ServedGallery:
             return self.opened
 
     async def watch(self, changed: Callable[[int], None]) -> None:
-        """Looks for new generations, and draws a map of each; for ever."""
-        known = self.opened.generation
-        while True:
-            try:
-                generation = (await asyncio.to_thread(self.newest)).generation
-            except GalleryError as error:  # it may be mended: requests say what is wrong meanwhile
-                log(error)
-            else:
+        """Looks for new generations, and has a map drawn of each; for ever."""
+        known, drawing = self.opened.generation, asyncio.create_task(self._draw(self.opened.generation))
+        try:
+            while True:
+                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+                try:
+                    generation = (await asyncio.to_thread(self.newest)).generation
+                except GalleryError as error:  # it may be mended: requests say what is wrong meanwhile
+                    log(error)
+                    continue
                 if generation != known:
                     known = generation
                     changed(generation)
-                if generation != self.map_generation:
-                    await self._draw(generation)
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+                if drawing.done() and generation != self.map_generation:
+                    drawing = asyncio.create_task(self._draw(generation))
+        finally:
+            drawing.cancel()
+            await asyncio.wait([drawing])
 
     async def _draw(self, generation: int) -> None:
         """In a process of its own: t-SNE takes a core for seconds, and a thread of it would stop the others."""

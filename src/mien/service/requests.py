@@ -95,11 +95,11 @@ def choice_of(text: str) -> Choice:
 
 
 async def answered(
-    request: Request, work: Work, body: Awaitable[Body], job: Callable[[Body], dict[str, Any]]
+    request: Request, work: Work, read: Callable[[Request], Awaitable[Body]], job: Callable[[Body], dict[str, Any]]
 ) -> Response:
-    """Receives a body, lets a job make a document of it on a thread, and answers with that."""
+    """Reads a body, lets a job make a document of it on a thread, and answers with that."""
     with work.place():
-        received = await work.received(body)
+        received = await work.received(read(request))
 
         def make() -> tuple[Response, dict[str, Any]]:
             document = job(received)
