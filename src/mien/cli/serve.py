@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -91,6 +92,8 @@ def run(
     scheme = "http" if certificate is None else "https"
     sys.stdout.write(f"mien is at {scheme}://{shown_host}:{listening.getsockname()[1]}/ (Ctrl-C ends it)\n")
     sys.stdout.flush()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)  # uvicorn ends on it, and then sends it on
     uvicorn.Server(config).run(sockets=[listening])
 
 

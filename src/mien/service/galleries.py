@@ -29,19 +29,25 @@ class ServedGallery:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.opened = Gallery.open(directory)
         self.lock = threading.Lock()
+        self.opened_at = self._state()
+        self.opened = Gallery.open(directory)
         self.map: dict[str, Place] = {}  # by disorder id
         self.map_generation = 0
 
     def newest(self) -> Gallery:
         """The gallery as it is now."""
+        now = self._state()
+        with self.lock:
+            if now != self.opened_at:
+                self.opened, self.opened_at = Gallery.open(self.directory), now
+            return self.opened
+
+    def _state(self) -> tuple[int, str]:
+        """Changes with every change; a gallery that was made anew counts its generations from 1 again."""
         with connection(self.directory) as database:
             now = state(database)
-        with self.lock:
-            if now.generation > self.opened.generation:
-                self.opened = Gallery.open(self.directory)
-            return self.opened
+        return now.generation, now.fingerprint
 
     async def watch(self, changed: Callable[[int], None]) -> None:
         """Looks for new generations, and has a map drawn of each; for ever."""

@@ -25,6 +25,13 @@ function ranking(entries, weight, served, placeOfId) {
   return { distance, order, rank };
 }
 
+// A view is "all", "alone-<photo>" or "without-<photo>".
+function entryOf(disorder, view) {
+  if (view === "all") return disorder;
+  const [kind, photo] = view.split("-");
+  return disorder[kind][photo];
+}
+
 /** Brings the answer in `result` to life; gives a function that tells the weight now chosen. */
 export function startAnswer(result, announce) {
   const data = result.querySelector("#answer-data");
@@ -48,16 +55,10 @@ export function startAnswer(result, announce) {
   let rankings = new Map(); // of the present weight, each made when first asked for
   function rankingOf(name) {
     if (!rankings.has(name)) {
-      const [kind, photo] = name.split("-");
-      const entries = name === "all" ? disorders : disorders.map((d) => d[kind][photo]);
-      rankings.set(name, ranking(entries, weight, served, placeOfId));
+      rankings.set(name, ranking(disorders.map((d) => entryOf(d, name)), weight, served, placeOfId));
     }
     return rankings.get(name);
   }
-  const entryOf = (index, name) => {
-    const [kind, photo] = name.split("-");
-    return name === "all" ? disorders[index] : disorders[index][kind][photo];
-  };
 
   const rows = new Map(); // by disorder's index: a row keeps its open evidence while the list changes
   function rowOf(index) {
@@ -117,7 +118,7 @@ export function startAnswer(result, announce) {
       : ", as with all photos";
     fields.nearest.textContent = `nearest${view === "all" ? "" : " by all photos"}: patient ${disorder.nearest_patient_id}, image ${disorder.nearest_image_id}`;
     if (slider) {
-      const { centroid_distance: average, nearest_distance: nearest } = entryOf(index, view);
+      const { centroid_distance: average, nearest_distance: nearest } = entryOf(disorder, view);
       const percent = (part) => `${Math.min(100, 100 * part / barEnd).toFixed(2)}%`;
       fields.distance.textContent = decimals(distance[index]);
       fields["centroid-bar"].setAttribute("width", percent(weight * average));
@@ -133,10 +134,10 @@ export function startAnswer(result, announce) {
     return item;
   }
 
-  const [kind, photoOfView] = [() => view.split("-")[0], () => Number(view.split("-")[1])];
   function viewInWords() {
     if (view === "all") return images.length > 1 ? `All ${images.length} photos` : "One photo";
-    return `${kind() === "alone" ? "Only" : "Without"} photo ${photoOfView() + 1}, ${images[photoOfView()]}`;
+    const [kind, photo] = view.split("-");
+    return `${kind === "alone" ? "Only" : "Without"} photo ${Number(photo) + 1}, ${images[photo]}`;
   }
 
   let map = null;

@@ -4,10 +4,12 @@ import { count } from "./words.js";
 
 const form = document.querySelector("#query");
 const input = document.querySelector("#photos-input"); // absent in a demo
+const patient = document.querySelector("#patient"); // in a demo only
 const hint = document.querySelector("#form-hint");
 const submit = document.querySelector("#submit");
 let photos = []; // {file, face, url}: face is "" or the number of the chosen one
 let asked = []; // the photos that the answer on show is about
+let askedPatient = patient?.value;
 let chosenWeight = () => null;
 let busy = false;
 
@@ -83,8 +85,9 @@ async function problemOf(response) {
   return { title: problem.title, detail: [problem.detail, wait && `Try again in ${count(Number(wait), "second", "seconds")}.`].filter(Boolean).join(" ") };
 }
 
-const post = (data) => fetch(form.getAttribute("action"), { method: "POST", body: data });
-const unreachable = { title: "The server did not answer", detail: "Check the connection and try again; nothing was lost." };
+// A server that cannot be reached answers like one that refuses: with a problem.
+const post = (data) => fetch(form.getAttribute("action"), { method: "POST", body: data })
+  .catch(() => Response.json({ title: "The server did not answer", detail: "Check the connection and try again; nothing was lost." }, { status: 504 }));
 
 function setBusy(now, words) {
   busy = now;
@@ -103,23 +106,22 @@ async function rank() {
   }
   setBusy(true, input ? `Ranking ${count(photos.length, "photo", "photos")} …` : "Ranking …");
   hint.textContent = "";
-  const sent = [...photos];
+  const sent = [...photos], sentPatient = patient?.value;
   try {
     const response = await post(formData(sent, ""));
-    if (!response.headers.get("Content-Type")?.startsWith("text/html")) {
+    const isPage = response.headers.get("Content-Type")?.startsWith("text/html");
+    const page = isPage && new DOMParser().parseFromString(await response.text(), "text/html");
+    const next = page && page.querySelector("#result"); // a proxy's error page has none
+    if (!next) {
       showProblem(document.querySelector("#problem"), await problemOf(response));
       return document.querySelector("#problem h2").focus();
     }
-    asked = sent;
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    result().replaceWith(document.adoptNode(page.querySelector("#result")));
+    [asked, askedPatient] = [sent, sentPatient];
+    result().replaceWith(document.adoptNode(next));
     startResult();
     if (input) drawThumbs();
     document.title = page.title;
     (document.querySelector("#problem:not([hidden]) h2") ?? document.querySelector("#result-heading"))?.focus();
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error; // fetch throws TypeError when the network fails
-    showProblem(document.querySelector("#problem"), unreachable);
   } finally {
     setBusy(false);
   }
@@ -131,7 +133,9 @@ async function download(button) {
   button.setAttribute("aria-busy", "true");
   announce("Preparing the file …");
   try {
-    const response = await post(formData(asked, button.value));
+    const data = formData(asked, button.value);
+    if (patient) data.set("patient", askedPatient); // another one may be selected by now
+    const response = await post(data);
     if (!response.ok) return showProblem(problem, await problemOf(response));
     const named = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "");
     const link = document.createElement("a");
@@ -140,9 +144,6 @@ async function download(button) {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // some browsers read it after the click
     announce(`${link.download} is saved.`);
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    showProblem(problem, unreachable);
   } finally {
     button.removeAttribute("aria-busy");
   }

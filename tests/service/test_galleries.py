@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mien import Cohort, Gallery
+from mien.core.evidence import RankedDisorder
+from mien.service.disorder_map import disorder_map, place_of_patient
+from mien.service.galleries import ServedGallery
+
+from cohorts import random_cohort
+from services import assert_problem, client_of
+
+
+def patients_named_by(client, gallery):
+    """Every gallery patient that an answer about all disorders names."""
+    body = {"embeddings": [[[1.0] * 8] * 3], "top": "all", "each_photo": True}
+    answer = client.post("/v1/rank/embeddings", json=body).json()
+    lines = answer["queries"][0]["disorders"]
+    named = {case["patient_id"] for line in lines for case in line["nearest_cases"]}
+    return answer["gallery"]["generation"], named
+
+
+def test_changes_are_picked_up_without_a_restart(gallery, rng):
+    with client_of(gallery) as client:
+        generation, named = patients_named_by(client, gallery)
+        assert generation == 1
+        gone = min(named)
+        Gallery.remove_patients(gallery, [gone])
+        generation, now_named = patients_named_by(client, gallery)
+        assert generation == 2
+        assert gone not in now_named
+        Gallery.add(gallery, random_cohort(rng, disorders=3, prefix="new-"))
+        assert patients_named_by(client, gallery)[0] == 3
+        assert client.get("/v1/gallery").json()["generation"] == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
+def test_an_old_generation_is_let_go_even_if_nobody_asks(gallery):
+    """Its files are deleted; while they are mapped, the removed patient's rows would stay on the disk."""
+
+    def mapped():
+        return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(gallery) in line]
+
+    with client_of(gallery) as client:
+        patients_named_by(client, gallery)
+        assert mapped()
+        Gallery.remove_patients(gallery, [Gallery.open(gallery).roster.patient_ids[0]])
+        for _ in range(200):
+            if mapped() and not any("deleted" in line for line in mapped()):
+                break
+            time.sleep(0.05)
+        assert mapped()
+        assert not any("deleted" in line for line in mapped())
+
+
+def test_a_gallery_that_breaks_is_a_problem_and_mends(gallery, capfd):
+    with client_of(gallery) as client:
+        database = gallery / "gallery.sqlite"
+        content = database.read_bytes()
+        database.rename(gallery / "away")
+        problem = assert_problem(client.get("/v1/health"), 500, "gallery-unreadable")
+        assert str(gallery) not in str(problem)
+        assert str(gallery) in capfd.readouterr().err
+        (gallery / "away").rename(database)
+        assert database.read_bytes() == content
+        assert client.get("/v1/health").status_code == 200
+
+
+def test_a_rebuilt_gallery_is_served(gallery, rng):
+    """Deleted and made anew, it begins with generation 1 again."""
+    served = ServedGallery(gallery)
+    Gallery.add(gallery, random_cohort(rng, disorders=2, prefix="more-"))
+    assert served.newest().generation == 2
+    for path in gallery.iterdir():
+        path.unlink()
+    cohort = random_cohort(rng, disorders=3)
+    Gallery.build(gallery, cohort)
+    newest = served.newest()
+    assert newest.generation == 1
+    assert len(newest.roster.disorders) == 3
+
+
+def test_the_map_keeps_neighbours_together(rng):
+    groups = rng.standard_normal((4, 20)) * 3
+    rows = np.concatenate([group + rng.standard_normal((8, 20)) * 0.2 for group in groups])
+    ids = [f"{number:02}" for number in range(32)]
+    places = disorder_map(Cohort.of(rows, image_ids=ids, patient_ids=ids, disorder_ids=ids).index)
+    found = np.array([places[disorder_id] for disorder_id in ids]).reshape(4, 8, 2)
+    middles = found.mean(axis=1)
+    inside = np.linalg.norm(found - middles[:, np.newaxis], axis=2).max()
+    apart = min(np.linalg.norm(middles[a] - middles[b]) for a in range(4) for b in range(a))
+    assert inside < apart
+
+
+def test_three_disorders_make_no_map(rng):
+    assert disorder_map(random_cohort(rng, disorders=3).index) == {}
+
+
+def test_a_patient_stands_between_the_nearest_centroids():
+    places = {"a": (0.0, 0.0), "b": (1.0, 0.0), "c": (50.0, 50.0)}
+
+    def line(disorder_id, distance):
+        return RankedDisorder(1, disorder_id, None, None, distance, distance, distance, "i", "p", 1, 1)
+
+    x, y = place_of_patient([line("a", 0.3), line("b", 0.3), line("c", 2.0)], places)
+    assert (x, y) == pytest.approx((0.5, 0), abs=1e-6)
+    assert place_of_patient([line("a", 0.1), line("b", 0.9)], places) == pytest.approx((0, 0), abs=1e-6)
+    assert place_of_patient([line("z", 0.1)], places) is None
+
+
+def test_the_page_gets_a_map_when_it_is_drawn(gallery):
+    with client_of(gallery) as client:
+        for _ in range(400):
+            if '"place": null' in client.get("/gallery").text:
+                break
+            time.sleep(0.05)
+        assert all(f'"disorder_id": "d{number}"' in client.get("/gallery").text for number in range(8))
