@@ -17,15 +17,16 @@ class Line(NamedTuple):
     """One measurement and what it is compared with."""
 
     what: str
-    seconds: float
+    amount: float
     compared_with: str
-    reference_seconds: float
+    reference: float
     wanted: str  # the target, in words
+    unit: str = "s"
 
     @property
     def ratio(self) -> float:
-        """Our time over the other: below one is faster."""
-        return self.seconds / self.reference_seconds
+        """Ours over the other: below one is faster, or less."""
+        return self.amount / self.reference
 
 
 def best_of(runs: int, *actions: Callable[[], object]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Opening a gallery of GMDB's size, and ranking against it."""
+"""Opening a gallery of GMDB's size, ranking against it, and serving it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mien.benchmark.measure import Line, best_of, reader
+from mien.benchmark.serving import serving_benchmarks
 from mien.core.arrays import Floats
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.embeddings import unit_rows
@@ -32,6 +33,8 @@ def ranking_benchmarks(rng: np.random.Generator, size: float) -> Iterator[Line]:
         yield Line("open the gallery", opening, "a tenth of a second", 0.1, "≤ 1")
         queries = [Query.of(_near(rng, cohort, 1 + number % 3)) for number in range(BATCH)]
         yield from _compare(gallery, queries, cohort)
+        del cohort
+        yield from serving_benchmarks(gallery, queries, size)
 
 
 def _compare(gallery: Gallery, queries: list[Query], cohort: Cohort) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from mien.benchmark import encoding
+from mien.benchmark import encoding, serving
 from mien.benchmark.importing import importing_benchmarks
 from mien.benchmark.measure import Line
 from mien.benchmark.ranking import ranking_benchmarks
@@ -16,7 +16,7 @@ from mien.core.errors import MienError
 from mien.encoding.store import DEFAULT, stored_encoder
 from mien.simulation.study import simulated_gmdb
 
-LINES = 7
+LINES = 7 + serving.LINES
 STUDY_LINES = 2
 
 

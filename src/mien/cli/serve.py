@@ -73,12 +73,7 @@ def run(
     from mien.service.app import service  # noqa: PLC0415
 
     app = service(settings, demo_patients)
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        listening = socket.create_server((settings.host, settings.port), family=family)
-    except OSError as error:
-        hint = f"{settings.host}:{settings.port}: {error.strerror}: choose another --port or --host"
-        raise MienError(hint) from error
+    listening = bound_socket(settings.host, settings.port)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -95,6 +90,20 @@ def run(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)  # uvicorn ends on it, and then sends it on
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket at the address; asyncio turns Nagle's delay off only where the protocol is said to be TCP."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen()  # whoever reads the address can come at once
+    except OSError as error:
+        bound.close()
+        raise MienError(f"{host}:{port}: {error.strerror}: choose another --port or --host") from error
+    return bound
 
 
 def read_token(path: Path) -> str:

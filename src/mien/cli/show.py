@@ -209,9 +209,10 @@ def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
 def print_benchmarks(lines: Sequence[Line]) -> None:
     """Times and ratios as a table."""
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("", "time", "compared with", "time", "ratio", "wanted"):
-        table.add_column(name, justify="right" if name in ("time", "ratio") else "left")
+    for name in ("", "found", "compared with", "there", "ratio", "wanted"):
+        table.add_column(name, justify="right" if name in ("found", "there", "ratio") else "left")
     for line in lines:
-        times = [f"{1000 * seconds:,.1f} ms" for seconds in (line.seconds, line.reference_seconds)]
-        table.add_row(line.what, times[0], line.compared_with, times[1], f"[bold]{line.ratio:.3g}[/]", line.wanted)
+        scale, unit = (1000, "ms") if line.unit == "s" else (1, line.unit)
+        found, there = (f"{scale * amount:,.1f} {unit}" for amount in (line.amount, line.reference))
+        table.add_row(line.what, found, line.compared_with, there, f"[bold]{line.ratio:.3g}[/]", line.wanted)
     console().print(table)

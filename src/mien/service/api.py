@@ -93,6 +93,7 @@ def api_routes(examiner: Examiner) -> APIRouter:
             "version": __version__,
             "generation": opened.generation,
             "encodes_photos": examiner.encoder is not None,
+            "map_drawn": examiner.gallery.map_generation == opened.generation,
             "under_way": work.places_taken,
         }
         return json_response(document)

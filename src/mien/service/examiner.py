@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -84,6 +85,7 @@ class Examiner:
     demo_patients: Mapping[str, DemoPatient] = field(default_factory=dict)
     encoder: PhotoEncoder | None = field(init=False, default=None)
     cannot_encode: str = field(init=False, default="")
+    ranking: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         of_gallery = self.gallery.opened.encoder
@@ -117,7 +119,9 @@ class Examiner:
         gallery = self.gallery.newest()
         if each_photo:
             return self._rank(gallery, query, method, top)
-        document = ranking_document(rank(gallery, query, method, top=top), gallery, method)
+        with self.ranking:
+            rankings = rank(gallery, query, method, top=top)
+        document = ranking_document(rankings, gallery, method)
         return Answer(self.shown(document), [], {})
 
     def rank_demo(self, patient_id: str, method: Method, top: int | None) -> Answer:
@@ -138,8 +142,7 @@ class Examiner:
             return Answer(self.shown(ranking_document(rank(gallery, query, method, top=top), gallery, method)), [], {})
         examination = examine(gallery, query, method, top=top)
         document = self.shown(examination_document(examination, gallery, method))
-        places = self.gallery.map
-        points = [{"disorder_id": disorder_id, "x": x, "y": y} for disorder_id, (x, y) in places.items()]
+        places, points = self.gallery.map, self.gallery.points(gallery)
         place = None if self.settings.coarse else place_of_patient(examination.ranking.disorders, places)
         here = None if place is None else dict(zip("xy", place, strict=True))
         return Answer(document, [], {"map": {"points": points, "place": here} if points else None, "truth": None})

@@ -13,11 +13,13 @@ from typing import Any
 from mien.core.errors import GalleryError
 from mien.service.disorder_map import Place
 from mien.service.problems import log
-from mien.storage.database import connection, state
+from mien.storage.database import DATABASE, connection, state
 from mien.storage.gallery import Gallery
 
 SECONDS_BETWEEN_LOOKS = 1.0
 MAP = "mien.service.disorder_map"
+
+Files = tuple[tuple[int, ...] | None, ...]  # inode, size and time of change of each; None: not there
 
 
 class ServedGallery:
@@ -30,24 +32,47 @@ class ServedGallery:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.lock = threading.Lock()
-        self.opened_at = self._state()
-        self.opened = Gallery.open(directory)
+        self.looked_at: Files = ()
+        self.opened_at = (0, "")
+        self.opened = self.newest()
         self.map: dict[str, Place] = {}  # by disorder id
         self.map_generation = 0
 
-    def newest(self) -> Gallery:
-        """The gallery as it is now."""
-        now = self._state()
-        with self.lock:
-            if now != self.opened_at:
-                self.opened, self.opened_at = Gallery.open(self.directory), now
-            return self.opened
+    def newest(self, *, trust_files: bool = True) -> Gallery:
+        """The gallery as it is now.
 
-    def _state(self) -> tuple[int, str]:
-        """Changes with every change; a gallery that was made anew counts its generations from 1 again."""
+        The database is asked only if its files look changed: their sizes and times change with every commit. The watch
+        asks it anyway, should two commits ever look the same.
+        """
+        files = self._files()
+        with self.lock:
+            if files == self.looked_at and trust_files:
+                return self.opened
         with connection(self.directory) as database:
             now = state(database)
-        return now.generation, now.fingerprint
+        with self.lock:
+            # a gallery that was made anew counts its generations from 1 again, but has another fingerprint
+            if (now.generation, now.fingerprint) != self.opened_at:
+                self.opened = Gallery.open(self.directory)
+                self.opened_at = now.generation, now.fingerprint
+            self.looked_at = files
+            return self.opened
+
+    def points(self, gallery: Gallery) -> list[dict[str, Any]]:
+        """The map, as far as it shows disorders of this gallery: a new generation has an old map for some seconds."""
+        known = gallery.roster.disorder_of_id
+        return [{"disorder_id": key, "x": x, "y": y} for key, (x, y) in self.map.items() if key in known]
+
+    def _files(self) -> Files:
+        found: list[tuple[int, ...] | None] = []
+        for name in (DATABASE, f"{DATABASE}-wal"):
+            try:
+                status = (self.directory / name).stat()
+            except FileNotFoundError:
+                found.append(None)
+            else:
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        return tuple(found)
 
     async def watch(self, changed: Callable[[int], None]) -> None:
         """Looks for new generations, and has a map drawn of each; for ever."""
@@ -56,7 +81,7 @@ class ServedGallery:
             while True:
                 await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
                 try:
-                    generation = (await asyncio.to_thread(self.newest)).generation
+                    generation = (await asyncio.to_thread(self.newest, trust_files=False)).generation
                 except GalleryError as error:  # it may be mended: requests say what is wrong meanwhile
                     log(error)
                     continue

@@ -202,6 +202,7 @@ class Health(BaseModel):
     version: str
     generation: int
     encodes_photos: bool
+    map_drawn: bool = Field(description="Whether the map of disorders shows this generation.")
     under_way: int = Field(description="Requests that are being worked on.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import resources
 from typing import Any
 
@@ -100,23 +101,16 @@ class Pages:
         """What the gallery holds."""
         gallery = self.examiner.gallery.newest()
         listed = disorder_list(gallery.roster)
-        by_name = sorted(listed, key=lambda one: (one["disorder_name"] or one["disorder_id"]).lower())
-        points = [{"disorder_id": key, "x": x, "y": y} for key, (x, y) in self.examiner.gallery.map.items()]
+        by_name = sorted(listed, key=lambda one: natural_order(one["disorder_name"] or one["disorder_id"]))
+        points = self.examiner.gallery.points(gallery)
         drawn = {"points": points, "place": None} if points else None
         html = self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=drawn)
         return HTMLResponse(html)
 
     def _answer(self, answer: Answer, fields: dict[str, str]) -> Response:
         whole = {**answer.document, **answer.beside}
-        weight = answer.document["method"]["lambda"]
-        html = self._render_page(
-            answer.document["gallery"],
-            answer=whole,
-            photos=answer.cards,
-            centroid_weight=weight,
-            chosen=fields.get("patient"),
-        )
-        return HTMLResponse(html)
+        told = {"answer": whole, "photos": answer.cards, "chosen": fields.get("patient")}
+        return HTMLResponse(self._render_page(answer.document["gallery"], **told))
 
     def _page(self, gallery: Gallery, *, status: int = 200, **told: Any) -> Response:
         return HTMLResponse(self._render_page(gallery.as_dict(), **told), status)
@@ -150,14 +144,13 @@ class Pages:
         elif kind == "tsv":
             content = separated(list(ranking_rows(document)), delimiter="\t")
         else:
-            css = (resources.files("mien.service") / "static" / "page.css").read_text()
+            css = (resources.files("mien.service") / "static" / "page.css").read_text(encoding="utf-8")
             content = self._render(
                 "report.html",
                 document["gallery"],
                 answer={**document, **answer.beside},
                 photos=answer.cards,
                 faces_in_file=with_faces,
-                centroid_weight=document["method"]["lambda"],
                 css=css,
                 shown=SHOWN_IN_FILE,
             )
@@ -180,7 +173,16 @@ class Pages:
         )
 
 
-DEMO_NOTE = "Simulated gallery and patients: nobody here exists, and the numbers say nothing about real people."
+DEMO_NOTE = "The numbers show how the page works; they say nothing about real people."
+
+
+def natural_order(text: str) -> list[tuple[int, str]]:
+    """Sorts names as people do.
+
+    >>> sorted(["type 10", "Type 9"], key=natural_order)
+    ['Type 9', 'type 10']
+    """
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text.lower())]
 
 
 def _weight(text: str) -> float | None:
