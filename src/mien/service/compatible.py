@@ -20,7 +20,6 @@ from mien.core.cohort import Query
 from mien.core.encoder import VIEWS
 from mien.core.evidence import RankedDisorder
 from mien.core.method import FULL
-from mien.core.ranking import rank
 from mien.report.rankings import BANDS, DIGITS, band_of
 from mien.service.api import PROBLEMS, body_of
 from mien.service.examiner import Examiner
@@ -89,11 +88,11 @@ def only_photo(form: Form) -> bytes:
 
 def predict(examiner: Examiner, content: bytes) -> dict[str, Any]:
     """All disorders for one photo, the closest first."""
-    gallery = examiner.gallery.newest()
     encoder = examiner.loaded_encoder()
     encoded, _ = examiner.see_one(content)
     query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
-    [ranking] = rank(gallery, query, FULL, top=None)
+    gallery = examiner.gallery.newest()
+    [ranking] = examiner.rankings(gallery, query, FULL, None)
     hashed = (encoder.encoder.weights_sha256 or "")[:12]
     return {
         "model_version": f"{encoder.encoder.name} {hashed}".strip(),

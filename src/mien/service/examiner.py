@@ -16,7 +16,7 @@ from mien.core.cohort import Query
 from mien.core.errors import Box, EncoderMismatchError, WeightsError, shown
 from mien.core.examination import examine
 from mien.core.method import Method
-from mien.core.ranking import rank
+from mien.core.ranking import Ranking, rank
 from mien.core.roster import Disorder
 from mien.encoding.photo import Pixels, decode_photo
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
@@ -85,7 +85,7 @@ class Examiner:
     demo_patients: Mapping[str, DemoPatient] = field(default_factory=dict)
     encoder: PhotoEncoder | None = field(init=False, default=None)
     cannot_encode: str = field(init=False, default="")
-    ranking: threading.Lock = field(init=False, default_factory=threading.Lock)
+    one_at_a_time: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         of_gallery = self.gallery.opened.encoder
@@ -100,8 +100,7 @@ class Examiner:
         self, uploads: Sequence[Upload], method: Method, top: int | None, *, skip_refused: bool = False
     ) -> Answer:
         """Ranks the photos of one patient; those that are refused end it, or are left out if that is wanted."""
-        gallery = self.gallery.newest()
-        gallery.index  # noqa: B018 an empty gallery is refused before the work
+        self.gallery.newest().index  # noqa: B018 an empty gallery is refused before the work
         encoder = self.loaded_encoder()
         seen = self.see(uploads)
         refused = [photo.result for photo in seen if isinstance(photo.result, RefusedPhoto)]
@@ -109,27 +108,17 @@ class Examiner:
         if refused and not (skip_refused and len(refused) < len(seen)):
             raise refusal(refused, cards)
         encodings = encoder.encodings_of(photo.result for photo in seen)
-        answer = self._rank(gallery, Query(encodings, ids_are_file_names=True), method, top)
+        answer = self.rank_query(Query(encodings, ids_are_file_names=True), method, top)
         answer.document["photos"] = [photo_document(photo.result) for photo in seen]
         answer.document["warnings"] = odd_pairs(encodings, encoder.manifest.same_person_distance)
         return answer._replace(cards=cards)
-
-    def rank_query(self, query: Query, method: Method, top: int | None, *, each_photo: bool) -> Answer:
-        """Ranks embeddings, with or without the evidence of each photo."""
-        gallery = self.gallery.newest()
-        if each_photo:
-            return self._rank(gallery, query, method, top)
-        with self.ranking:
-            rankings = rank(gallery, query, method, top=top)
-        document = ranking_document(rankings, gallery, method)
-        return Answer(self.shown(document), [], {})
 
     def rank_demo(self, patient_id: str, method: Method, top: int | None) -> Answer:
         """Ranks a simulated patient."""
         if patient_id not in self.demo_patients:
             raise Problem(422, "unknown-patient", f"there is no simulated patient {shown(patient_id)}: pick one")
         query, truth = self.demo_patients[patient_id]
-        answer = self._rank(self.gallery.newest(), query, method, top)
+        answer = self.rank_query(query, method, top)
         cards: list[dict[str, Any]] = [
             {"image_id": image_id, "encoded": True, "crop": None, "warnings": [], "faces": []}
             for image_id in query.encodings.image_ids
@@ -137,15 +126,24 @@ class Examiner:
         named = {"disorder_id": truth.disorder_id, "disorder_name": truth.name}
         return answer._replace(cards=cards, beside={**answer.beside, "truth": named})
 
-    def _rank(self, gallery: Gallery, query: Query, method: Method, top: int | None) -> Answer:
-        if method.fusion == "none":
-            return Answer(self.shown(ranking_document(rank(gallery, query, method, top=top), gallery, method)), [], {})
-        examination = examine(gallery, query, method, top=top)
+    def rank_query(self, query: Query, method: Method, top: int | None, *, each_photo: bool = True) -> Answer:
+        """Ranks embeddings, with or without the evidence of each photo."""
+        gallery = self.gallery.newest()
+        if not each_photo or method.fusion == "none":
+            document = ranking_document(self.rankings(gallery, query, method, top), gallery, method)
+            return Answer(self.shown(document), [], {})
+        with self.one_at_a_time:
+            examination = examine(gallery, query, method, top=top)
         document = self.shown(examination_document(examination, gallery, method))
-        places, points = self.gallery.map, self.gallery.points(gallery)
-        place = None if self.settings.coarse else place_of_patient(examination.ranking.disorders, places)
+        place = None if self.settings.coarse else place_of_patient(examination.ranking.disorders, self.gallery.map)
         here = None if place is None else dict(zip("xy", place, strict=True))
+        points = self.gallery.points(gallery)
         return Answer(document, [], {"map": {"points": points, "place": here} if points else None, "truth": None})
+
+    def rankings(self, gallery: Gallery, query: Query, method: Method, top: int | None) -> list[Ranking]:
+        """Ranks when it is its turn: a matrix product takes all cores and all of the memory's bandwidth."""
+        with self.one_at_a_time:
+            return rank(gallery, query, method, top=top)
 
     def shown(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document as this service may show it."""
