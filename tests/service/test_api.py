@@ -207,6 +207,9 @@ def test_coarse_answers_hold_no_distance(people, gallery):
         line = answer["queries"][0]["disorders"][0]
         assert line["band"] in answer["bands"]
         assert line["alone"][0] == {"rank": 1}
+        for option in ({"lambda": "0.7"}, {"score": "nearest"}, {"method": "baseline"}, {"fusion": "distance"}):
+            sounding = client.post("/v1/rank", files=as_form(*people[1][0]), data=option)
+            assert_problem(sounding, 403, "coarse")
     with client_of(gallery, coarse=True) as client:
         body = {"embeddings": random_query_arrays(np.random.default_rng(1), _Rows(gallery), 1).tolist()}
         assert_problem(client.post("/v1/rank/embeddings", json=body), 403, "coarse")

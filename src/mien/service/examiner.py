@@ -15,7 +15,7 @@ import numpy as np
 from mien.core.cohort import Query
 from mien.core.errors import Box, EncoderMismatchError, WeightsError, shown
 from mien.core.examination import examine
-from mien.core.method import Method
+from mien.core.method import FULL, Method
 from mien.core.ranking import Ranking, rank
 from mien.core.roster import Disorder
 from mien.encoding.photo import Pixels, decode_photo
@@ -128,6 +128,8 @@ class Examiner:
 
     def rank_query(self, query: Query, method: Method, top: int | None, *, each_photo: bool = True) -> Answer:
         """Ranks embeddings, with or without the evidence of each photo."""
+        if self.settings.coarse and method != FULL:  # where a band ends, for several weights, tells the distances
+            raise Problem(403, "coarse", "this service ranks by the full method only")
         gallery = self.gallery.newest()
         if not each_photo or method.fusion == "none":
             document = ranking_document(self.rankings(gallery, query, method, top), gallery, method)
