@@ -82,7 +82,9 @@ def test_photos_of_two_persons_are_answered_with_a_warning(mien, folder, tmp_pat
     answer = json.loads(out)
     (warning,) = answer["warnings"]
     assert "look like two persons" in warning
-    assert [photo["alone"][0]["disorder_id"] for photo in answer["photos"]] == ["disorder 014", "disorder 017"]
+    lines = {line["disorder_id"]: line for line in answer["queries"][0]["disorders"]}
+    assert [lines[f"disorder {who}"]["alone"][place]["rank"] for place, who in enumerate(("014", "017"))] == [1, 1]
+    assert [lines[f"disorder {who}"]["without"][place]["rank"] for place, who in enumerate(("017", "014"))] == [1, 1]
 
 
 def test_a_photo_without_a_face_or_with_two_is_refused_with_the_reason(mien, folder, faces, tmp_path):

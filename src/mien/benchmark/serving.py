@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -60,8 +60,9 @@ def served(directory: Path) -> Iterator[tuple[int, Callable[[], float]]]:
             if said is None:
                 raise MienError("the service did not start")
             port = int(said[1])
-            while not json.loads(_asked(HTTPConnection("127.0.0.1", port), "GET", "/v1/health"))["map_drawn"]:
-                time.sleep(0.2)
+            with closing(HTTPConnection("127.0.0.1", port)) as connection:
+                while not json.loads(_asked(connection, "GET", "/v1/health"))["map_drawn"]:
+                    time.sleep(0.2)
             yield port, lambda: memory_of(process.pid)
         finally:
             process.terminate()
@@ -75,12 +76,12 @@ def load(
     end = begin + duration
 
     def client(number: int) -> list[float]:
-        connection, seconds = HTTPConnection("127.0.0.1", port), []
-        while (asked := time.perf_counter()) < end:
-            _asked(connection, "POST", "/v1/rank/embeddings", bodies[number % len(bodies)])
-            seconds += [time.perf_counter() - asked] if asked >= begin else []
-            number += 1
-        connection.close()
+        seconds = []
+        with closing(HTTPConnection("127.0.0.1", port)) as connection:
+            while (asked := time.perf_counter()) < end:
+                _asked(connection, "POST", "/v1/rank/embeddings", bodies[number % len(bodies)])
+                seconds += [time.perf_counter() - asked] if asked >= begin else []
+                number += 1
         return seconds
 
     with ThreadPoolExecutor(CLIENTS) as pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,13 +11,15 @@ import typer
 from mien.cli import options, show
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
+from mien.core.examination import examine
+from mien.core.method import Method
+from mien.core.ranking import Ranking
 from mien.core.ranking import rank as rank_queries
-from mien.report.rankings import check_out, plain, ranking_document, write_rankings
+from mien.report.rankings import check_out, examination_document, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_queries
 
 QUERIES_PER_STEP = 500  # between two movements of the progress bar
-DISORDERS_PER_PHOTO = 3  # shown for each photo of a query by itself
 
 
 def rank(
@@ -46,22 +48,32 @@ def rank(
     opened = Gallery.open(gallery)
     opened.index  # noqa: B018 an empty gallery is refused before anything is read
     queries, beside = _queries(photos, encodings, metadata, encoder, face, opened.encoder, allow_missing=allow_missing)
+    limit = None if top.lower() == "all" else int(top)
+    examination = None
+    if photos and chosen.fusion != "none":
+        with show.progress("ranking"):
+            examination = examine(opened, queries[0], chosen, top=limit)
+        rankings, document = [examination.ranking], examination_document(examination, opened, chosen)
+    else:
+        rankings = _rankings(opened, queries, chosen, limit)
+        document = ranking_document(rankings, opened, chosen)
+    if out is not None:
+        write_rankings(out, {**document, **beside})
+        show.note(f"{out}: {len(rankings):,} rankings")
+    if json:
+        show.print_json({**document, **beside})
+    elif out is None:
+        show.print_answer(rankings, opened, chosen, examination.evidence if examination else ())
+
+
+def _rankings(gallery: Gallery, queries: Sequence[Query], method: Method, top: int | None) -> list[Ranking]:
     with show.progress("ranking") as report:
         rankings = []
         for start in range(0, len(queries), QUERIES_PER_STEP):
             step = queries[start : start + QUERIES_PER_STEP]
-            rankings += rank_queries(opened, step, chosen, top=None if top.lower() == "all" else int(top))
+            rankings += rank_queries(gallery, step, method, top=top)
             report(start + len(step), len(queries))
-    alone = rank_queries(opened, queries, replace(chosen, fusion="none"), top=DISORDERS_PER_PHOTO) if photos else []
-    for photo, ranking in zip(beside.get("photos", ()), alone, strict=True):
-        photo["alone"] = plain(ranking.disorders)
-    if out is not None:
-        write_rankings(out, rankings, opened, chosen, beside)
-        show.note(f"{out}: {len(rankings):,} rankings")
-    if json:
-        show.print_json({**ranking_document(rankings, opened, chosen), **beside})
-    elif out is None:
-        show.print_answer(rankings, opened, chosen, each_photo=alone if len(alone) > 1 else ())
+    return rankings
 
 
 def _queries(

@@ -73,6 +73,8 @@ def run(
     from mien.service.app import service  # noqa: PLC0415
 
     app = service(settings, demo_patients)
+    if app.state.cannot_encode and not demo_patients:
+        show.note(app.state.cannot_encode)
     listening = bound_socket(settings.host, settings.port)
     config = uvicorn.Config(
         app,

@@ -16,6 +16,7 @@ from rich.table import Table
 from mien.benchmark.measure import Line
 from mien.core.errors import shown, shown_ids
 from mien.core.evidence import RankedDisorder
+from mien.core.examination import DisorderEvidence
 from mien.core.method import Method
 from mien.core.progress import Progress as ReportProgress
 from mien.core.ranking import Ranking
@@ -109,9 +110,9 @@ def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequen
 
 
 def print_answer(
-    rankings: Sequence[Ranking], gallery: Gallery, method: Method, each_photo: Sequence[Ranking] = ()
+    rankings: Sequence[Ranking], gallery: Gallery, method: Method, evidence: Sequence[DisorderEvidence] = ()
 ) -> None:
-    """Rankings for a person: what was compared with what, the tables, what each photo says by itself, the notice."""
+    """Rankings for a person: what was compared with what, the tables, the notice."""
     counts = gallery.as_dict()
     console().print(
         f"[bold]gallery[/] {text(str(gallery.directory))}, generation {gallery.generation}:"
@@ -120,20 +121,17 @@ def print_answer(
         soft_wrap=True,
     )
     console().print(f"[bold]method[/]  {', '.join(f'{name} {value}' for name, value in method.as_dict().items())}\n")
-    print_rankings(rankings)
-    if each_photo:
-        console().print("\n[bold]each photo by itself[/]")
-        console().print(_summary(each_photo))
+    print_rankings(rankings, evidence)
     console().print(f"\n[dim]Distances: smaller is closer. {NOTICE}[/]")
 
 
-def print_rankings(rankings: Sequence[Ranking]) -> None:
-    """A table per query; many queries share one."""
+def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvidence] = ()) -> None:
+    """A table per query; many queries share one. Evidence, where there is any, is that of the one query."""
     if len(rankings) > MOST_TABLES:
         console().print(_summary(rankings))
     else:
         for ranking in rankings:
-            console().print(_ranking_table(ranking))
+            console().print(_ranking_table(ranking, evidence))
 
 
 def _images(ranking: Ranking) -> str:
@@ -152,7 +150,7 @@ def _disorder(line: RankedDisorder) -> str:
     return f"{text(line.disorder_name)} [dim]{text(ids)}[/]" if line.disorder_name else text(ids)
 
 
-def _ranking_table(ranking: Ranking) -> Table:
+def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Table:
     table = Table(title=_whose(ranking), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     table.add_column("", justify="right")
     table.add_column("disorder", ratio=2, overflow="fold")
@@ -161,7 +159,11 @@ def _ranking_table(ranking: Ranking) -> Table:
     table.add_column("nearest", justify="right")
     table.add_column("nearest image (patient)", ratio=1, overflow="fold")
     table.add_column("images (patients)", justify="right")
-    for line in ranking.disorders:
+    several = len(ranking.image_ids) > 1
+    if evidence and several:
+        table.add_column("rank by each photo", justify="right")
+    for place, line in enumerate(ranking.disorders):
+        of_photos = [str(standing.rank) for standing in evidence[place].alone] if evidence and several else []
         table.add_row(
             str(line.rank),
             _disorder(line),
@@ -170,6 +172,7 @@ def _ranking_table(ranking: Ranking) -> Table:
             f"{line.nearest_distance:.4f}",
             f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
             f"{line.gallery_images} ({line.gallery_patients})",
+            *([", ".join(of_photos)] if of_photos else ()),
         )
     return table
 

@@ -95,14 +95,12 @@ def ranking_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             }
 
 
-def write_rankings(
-    path: Path, rankings: Sequence[Ranking], gallery: Gallery, method: Method, beside: Mapping[str, Any]
-) -> None:
-    """Writes a file in the format that its suffix names; JSON has room for what is to be said beside the rankings."""
+def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
+    """Writes a document in the format that the file's suffix names; JSON alone has room for more than the rankings."""
     if path.suffix.lower() == ".json":
-        path.write_text(json.dumps({**ranking_document(rankings, gallery, method), **beside}, indent=1) + "\n")
+        path.write_text(json.dumps(document, indent=1) + "\n")
         return
-    rows = list(ranking_rows(ranking_document(rankings, gallery, method)))
+    rows = list(ranking_rows(document))
     if path.suffix.lower() == ".tsv":
         write_separated(path, rows, delimiter="\t")
     else:

@@ -56,6 +56,7 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     app = FastAPI(
         title="mien", version=__version__, description=NOTICE, lifespan=lifespan, docs_url=None, redoc_url=None
     )
+    app.state.cannot_encode = examiner.cannot_encode
     app.include_router(page_routes(examiner))
     app.include_router(api_routes(examiner))
     app.include_router(compatible_routes(examiner))
