@@ -140,6 +140,16 @@ export function startAnswer(result, announce) {
     return `${kind === "alone" ? "Only" : "Without"} photo ${Number(photo) + 1}, ${images[photo]}`;
   }
 
+  // How far the first stands apart, in words and as lines on one scale, over the whole list.
+  function writeLead({ distance, order }) {
+    const [first, second, ...others] = order.slice(0, 10).map((index) => Number(decimals(distance[index]))); // as shown
+    const spread = others.length ? `; for comparison, ranks 2 to ${others.length + 2} lie within ${decimals(others.at(-1) - second)} of each other` : "";
+    find("#lead").textContent = second === undefined ? "" : `Rank 1 is ${decimals(second - first)} closer than rank 2${spread}.`;
+    const tick = (index) => `M${Math.round(1000 * Math.min(distance[index], barEnd))} 0v20`;
+    find("#strip-first").setAttribute("d", tick(order[0]));
+    find("#strip-others").setAttribute("d", order.slice(1).map(tick).join(""));
+  }
+
   let map = null;
   let speaking;
   function render() {
@@ -150,10 +160,12 @@ export function startAnswer(result, announce) {
     const shown = fitting.slice(0, limit);
     list.replaceChildren(...shown.map(writeRow));
     find("#nothing").hidden = fitting.length > 0;
+    list.hidden = !fitting.length; // a list without items is none
     more.parentElement.hidden = fitting.length <= limit;
     more.textContent = `Show ${Math.min(STEP, fitting.length - limit)} more`;
 
     if (slider) {
+      writeLead(rankingOf(view));
       find("#lambda-value").textContent = weight.toFixed(2);
       slider.setAttribute("aria-valuetext", `${weight.toFixed(2)}: ${Math.round(100 * weight)} % average of the disorder, ${Math.round(100 * (1 - weight))} % nearest photo`);
       for (const place of result.querySelectorAll("[data-weight]")) place.textContent = (place.dataset.weight === "average" ? weight : 1 - weight).toFixed(2);

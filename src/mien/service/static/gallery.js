@@ -23,7 +23,7 @@ heads.forEach((head, column) => head.firstElementChild.addEventListener("click",
   const way = head.ariaSort ? (head.ariaSort === "ascending" ? "descending" : "ascending") : first;
   for (const other of heads) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", way);
-  const text = (row) => row.cells[column].textContent;
+  const text = (row) => row.cells[column].matches(".none") ? "" : row.cells[column].textContent;
   const sign = way === "ascending" ? 1 : -1;
   rows.sort((a, b) => !text(a) - !text(b) || sign * collator.compare(text(a), text(b))); // the nameless stay last
   body.append(...rows);
@@ -32,11 +32,12 @@ heads.forEach((head, column) => head.firstElementChild.addEventListener("click",
 const data = document.querySelector("#map-data");
 if (data) {
   const rowOf = new Map(rows.map((row) => [row.dataset.disorder, row]));
-  const nameOf = (id) => rowOf.get(id)?.cells[0].textContent || `Disorder ${id}`;
+  const named = (id) => rowOf.get(id)?.querySelector("th:not(.none)")?.textContent;
+  const nameOf = (id) => named(id) ?? `Disorder ${id}`;
   const map = drawMap(document.querySelector("#map"), JSON.parse(data.textContent), {
     nameOf,
     describe: nameOf,
-    onPick: (id) => { search.value = nameOf(id); search.dispatchEvent(new Event("input")); },
+    onPick: (id) => { search.value = named(id) ?? id; search.dispatchEvent(new Event("input")); },
   });
   body.addEventListener("pointerover", (event) => map.light(event.target.closest("tr").dataset.disorder));
   body.addEventListener("pointerleave", () => map.light(null));

@@ -64,9 +64,10 @@ export function drawMap(figure, { points, place }, { nameOf, describe, onPoint =
     labels.replaceChildren(...known.map(({ id, rank }) => {
       const dot = dotOf.get(id);
       const name = nameOf(id);
-      // a long name is cut, and where even that finds no room the number stands alone
-      const texts = [name.length > 24 ? `${rank} ${name.slice(0, 23).trimEnd()}…` : `${rank} ${name}`, String(rank)];
-      const mark = element("g", { class: "mark", tabindex: 0, role: "button", "aria-label": `${rank}, ${name}: show in the list`, "data-disorder": id });
+      // a long name is cut, after a word if it has one, and where even that finds no room the number stands alone
+      const short = name.length > 24 ? `${name.slice(0, 24).replace(/\s+\S*$/, "").slice(0, 23)}…` : name;
+      const texts = [`${rank} ${short}`, String(rank)];
+      const mark = element("g", { class: "mark", tabindex: 0, role: "button", "aria-label": `${rank} ${name}: show in the list`, "data-disorder": id });
       for (const text of texts) {
         const box = freeBox(dot, measure.measureText(text).width + 4, 15, taken);
         if (!box) continue;
@@ -94,8 +95,8 @@ export function drawMap(figure, { points, place }, { nameOf, describe, onPoint =
   const marked = (event) => event.target.closest(".mark")?.dataset.disorder;
   svg.addEventListener("pointermove", (event) => point(marked(event) ?? dotAt(event)));
   svg.addEventListener("pointerleave", () => point(null));
-  svg.addEventListener("focusin", (event) => point(marked(event)));
-  svg.addEventListener("focusout", () => point(null));
+  figure.addEventListener("focusin", (event) => point(marked(event))); // on the svg it would make a stop of the tab key
+  figure.addEventListener("focusout", () => point(null));
   svg.addEventListener("click", (event) => { const id = marked(event) ?? dotAt(event); if (id) onPick(id); });
   svg.addEventListener("keydown", (event) => {
     if (!marked(event) || !["Enter", " "].includes(event.key)) return;

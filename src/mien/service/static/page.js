@@ -1,6 +1,6 @@
 // The form: photos are gathered here and posted again for every question, because the server keeps nothing.
 import { startAnswer } from "./answer.js";
-import { count } from "./words.js";
+import { count, sentence } from "./words.js";
 
 const form = document.querySelector("#query");
 const input = document.querySelector("#photos-input"); // absent in a demo
@@ -18,7 +18,7 @@ const announce = (text) => { document.querySelector("#status").textContent = tex
 
 function showProblem(box, { title, detail }) {
   box.querySelector("[data-problem=title]").textContent = title;
-  box.querySelector("[data-problem=detail]").textContent = detail ?? "";
+  box.querySelector("[data-problem=detail]").textContent = sentence(detail ?? "");
   box.hidden = false;
 }
 
@@ -33,6 +33,7 @@ function addPhotos(files) {
     else photos.push({ file, face: "", url: URL.createObjectURL(file) });
   }
   drawThumbs();
+  if (files.length) announce(`${count(photos.length, "photo", "photos")} chosen`);
   if (refused.length) hint.textContent = refused.join(" ");
 }
 

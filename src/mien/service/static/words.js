@@ -3,5 +3,7 @@
 export const decimals = (number) => number.toFixed(3);
 export const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
+export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
 // Searching "sjogren" finds Sjögren.
 export const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
