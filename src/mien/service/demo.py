@@ -29,14 +29,18 @@ def build_demo(directory: Path) -> dict[str, DemoPatient]:
 
 
 def _patients(study: Study, test: Iterable[Label]) -> dict[str, DemoPatient]:
-    """The first patients with several photos."""
+    """The first patients with several photos, each with another disorder."""
     labels_of: dict[str, list[Label]] = {}
     for label in test:
         labels_of.setdefault(label.patient_id, []).append(label)
-    several = [labels for labels in labels_of.values() if PHOTOS[0] <= len(labels) <= PHOTOS[1]]
+    of_disorder: dict[str, list[Label]] = {}
+    for labels in labels_of.values():
+        if PHOTOS[0] <= len(labels) <= PHOTOS[1]:
+            of_disorder.setdefault(labels[0].disorder_id, labels)
+    chosen = list(of_disorder.items())[:PATIENTS]
     return {
-        labels[0].patient_id: DemoPatient(_query(study, labels), study.disorders[labels[0].disorder_id])
-        for labels in several[:PATIENTS]
+        labels[0].patient_id: DemoPatient(_query(study, labels), study.disorders[disorder_id])
+        for disorder_id, labels in chosen
     }
 
 

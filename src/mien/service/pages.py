@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from importlib import resources
 from typing import Any
 
@@ -16,6 +17,7 @@ from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
 from mien.report.rankings import NOTICE, ranking_rows, separated
 from mien.service.api import disorder_list
+from mien.service.disorder_map import FEWEST
 from mien.service.examiner import Answer, Examiner
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, note, read_form
@@ -153,6 +155,7 @@ class Pages:
                 faces_in_file=with_faces,
                 css=css,
                 shown=SHOWN_IN_FILE,
+                made=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
             )
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
@@ -169,6 +172,7 @@ class Pages:
             gallery=gallery,
             coarse=self.examiner.settings.coarse,
             demo=demo,
+            fewest_on_map=FEWEST,
             **told,
         )
 

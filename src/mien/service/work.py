@@ -31,7 +31,7 @@ class Work:
     def place(self) -> Iterator[None]:
         """A place in the queue; it is taken before a request's body is read, because bodies are large."""
         if self.places_taken >= self.most_waiting:
-            raise busy(f"{self.places_taken} requests are under way: try again")
+            raise busy("as many requests as there are places for are under way: try again")
         self.places_taken += 1
         try:
             yield
