@@ -11,6 +11,7 @@ import uvicorn
 from PIL import Image
 
 from mien.service.app import service
+from mien.service.server import bound_socket, configured
 from mien.service.settings import Settings
 
 TOKEN = "a-long-enough-token"
@@ -25,18 +26,19 @@ def drawn_jpeg(person, rng, side=480):
 @contextmanager
 def serving(directory, *, patients=None, **settings):
     """The address of a service on loopback, in a thread of this process."""
-    app = service(Settings(directory, **settings), patients)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, server_header=False))
-    thread = threading.Thread(target=server.run)
+    bound = bound_socket("127.0.0.1", 0)
+    server = uvicorn.Server(configured(service(Settings(directory, **settings), patients)))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:
         while not server.started:
             assert thread.is_alive()
             thread.join(0.005)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()
+        bound.close()
 
 
 @contextmanager

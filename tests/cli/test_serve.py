@@ -52,7 +52,7 @@ def test_tokens_must_be_good_and_private(mien, gallery, token_file, tmp_path):
         token_file.write_text(content)
         code, _, err = mien(*serve, token_file)
         assert code == 1
-        assert "easy to guess" in err
+        assert "at least 16 characters" in err
     code, _, err = mien(*serve, tmp_path / "nowhere")
     assert code == 1
     assert "No such file" in err
@@ -74,7 +74,23 @@ def test_what_cannot_be_served_is_refused_at_once(mien, gallery, tmp_path):
     assert "no encoder" in err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_certificates_are_tried_before_anything_listens(mien, gallery, tmp_path):
+    (tmp_path / "c.pem").write_text("no certificate")
+    for key in ("nowhere.pem", "c.pem"):
+        given = ("--certificate", tmp_path / "c.pem", "--key", tmp_path / key)
+        code, out, err = mien("serve", "--gallery", gallery, "--port", "0", *given)
+        assert (code, out) == (1, "")
+        assert key in err
+
+
+def test_a_log_that_cannot_be_written_is_refused_at_once(mien, gallery, tmp_path):
+    code, out, err = mien("serve", "--gallery", gallery, "--port", "0", "--audit", gallery / "gallery.sqlite")
+    assert (code, out) == (1, "")
+    assert "no line of an audit log" in err
+    assert mien("gallery", "verify", gallery)[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_demo_leaves_nothing_behind(tmp_path, number):
     command = [sys.executable, "-m", "mien", "demo", "--serve", "--port", "0"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

@@ -96,6 +96,22 @@ def test_bodies_that_are_no_json(client):
     assert_problem(client.post("/v1/rank/embeddings", content=b"{}"), 415, "wrong-media-type")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"embeddings": [[' + b",".join([b'["",""]'] * 50_000) + b"]]}",
+        b"{" + b",".join(b'"%d": 0' % number for number in range(100_000)) + b"}",
+        b'{"embeddings": [' + b",".join([b"0"] * 500_000) + b"]}",
+        b'{"%s": 0}' % (b"x" * 1_000_000),
+    ],
+    ids=["texts", "unknown fields", "too flat", "a long name"],
+)
+def test_a_body_full_of_errors_gets_a_short_answer(client, body):
+    response = client.post("/v1/rank/embeddings", content=body, headers={"content-type": "application/json"})
+    assert_problem(response, 422, "invalid-request")
+    assert len(response.content) < 10_000
+
+
 def test_the_gallery_and_its_disorders(client, gallery):
     answer = client.get("/v1/gallery").json()
     GalleryAnswer.model_validate(answer)
@@ -180,6 +196,27 @@ def test_forms_that_are_none(photo_client, people):
     assert_problem(photo_client.post("/v1/rank", files=many), 413, "too-many-photos")
 
 
+def test_a_form_that_is_cut_off_is_not_ranked_in_part(photo_client, people):
+    request = photo_client.build_request("POST", "/v1/rank", files=as_form(*people[1][0][:2]))
+    whole = request.read()
+    for end in (len(whole) - 1000, len(whole) - 4):
+        headers = {"content-type": request.headers["content-type"]}
+        response = photo_client.post("/v1/rank", content=whole[:end], headers=headers)
+        assert "cut off" in assert_problem(response, 400, "invalid-form")["detail"]
+    assert_problem(photo_client.post("/v1/rank", files=as_form(people[1][0][0], name="photo")), 422)
+
+
+@pytest.mark.parametrize("face", ["0", "-1", "00001", "9" * 5000, "²", "1.5", "main "])
+def test_faces_have_small_numbers(photo_client, people, face):
+    response = photo_client.post("/v1/rank", files=as_form(people[1][0][0]), data={"face": face})
+    assert_problem(response, 422, "invalid-face")
+
+
+def test_forms_are_in_utf_8(photo_client):
+    headers = {"content-type": "multipart/form-data; charset=punycode; boundary=x"}
+    assert_problem(photo_client.post("/v1/rank", content=b"--x--\r\n", headers=headers), 415)
+
+
 def test_names_of_files_are_shown_escaped_and_told_apart(photo_client, people):
     names = ["../../etc/passwd", "a\u202egpj.exe", "x" * 300, "same.jpg", "same.jpg"]
     files = [("photos", (name, people[1][3][0], "image/jpeg")) for name in names]
@@ -193,7 +230,7 @@ def test_names_of_files_are_shown_escaped_and_told_apart(photo_client, people):
 
 def test_photos_for_a_gallery_of_another_encoder_are_refused(client, people):
     problem = assert_problem(client.post("/v1/rank", files=as_form(people[1][0][0])), 409, "no-encoder")
-    assert "encode both with the same encoder" in problem["detail"]
+    assert "encoder is not on this machine" in problem["detail"]
 
 
 def test_coarse_answers_hold_no_distance(people, gallery):
@@ -210,6 +247,8 @@ def test_coarse_answers_hold_no_distance(people, gallery):
         for option in ({"lambda": "0.7"}, {"score": "nearest"}, {"method": "baseline"}, {"fusion": "distance"}):
             sounding = client.post("/v1/rank", files=as_form(*people[1][0]), data=option)
             assert_problem(sounding, 403, "coarse")
+        encoded = client.post("/encode_file", files={"file": ("x.jpg", people[1][0][0])})
+        assert_problem(encoded, 403, "coarse")
     with client_of(gallery, coarse=True) as client:
         body = {"embeddings": random_query_arrays(np.random.default_rng(1), _Rows(gallery), 1).tolist()}
         assert_problem(client.post("/v1/rank/embeddings", json=body), 403, "coarse")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +28,7 @@ def log(tmp_path):
 
 def test_an_untouched_log_is_verified(log, mien):
     last = json.loads(log.read_text().splitlines()[-1])
-    assert verified(log) == Head(5, last["hash"])
+    assert verified(log) == (Head(5, last["hash"]), 0)
     code, out, _ = mien("audit", "verify", log)
     assert code == 0
     assert last["hash"] in out.replace("\n", "")
@@ -75,9 +77,9 @@ def test_a_line_made_anew_needs_all_that_follow(log):
 
 
 def test_lines_cut_off_at_the_end_are_found_by_a_noted_hash(log, mien):
-    head = verified(log).hash
+    head = verified(log)[0].hash
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:3]))
-    assert verified(log).number == 3
+    assert verified(log)[0].number == 3
     code, _, err = mien("audit", "verify", log, "--head", head)
     assert code == 1
     assert "cut off" in err
@@ -89,7 +91,7 @@ def test_a_log_goes_on_after_a_restart_and_a_power_cut(log):
     audit = AuditLog(log)
     audit.write("request", status=200)
     audit.close()
-    assert verified(log).number == 7
+    assert verified(log)[0].number == 7
     assert json.loads(log.read_text().splitlines()[5])["bytes_cut_off"] == 17
 
 
@@ -97,6 +99,53 @@ def test_a_changed_log_is_not_continued(log):
     log.write_text(log.read_text().replace('"photos": 1', '"photos": 3'))
     with pytest.raises(InvalidFileError, match="line 2"):
         AuditLog(log)
+
+
+@pytest.mark.parametrize("content", [b"no newline here", b"some\nother\nfile", b"{}\n", b"\x00" * 50, b"[" * 200_000])
+def test_another_file_is_left_as_it_is(tmp_path, content):
+    path = tmp_path / "letter.txt"
+    path.write_bytes(content)
+    with pytest.raises(InvalidFileError):
+        AuditLog(path)
+    assert path.read_bytes() == content
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/full")):
+        with pytest.raises(MienError, match="not a file"):
+            AuditLog(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda line: line.replace(b'"status": 200', b'"status": 500, "status": 200'),
+        lambda line: line.replace(b"\n", b"\r\n"),
+        lambda line: b"\xef\xbb\xbf" + line,
+        lambda line: line.replace(b"\n", b" \n"),
+        lambda line: line.replace(b"request", b"\\u0072equest"),
+    ],
+    ids=["a key twice", "line end", "byte-order mark", "blank", "another spelling"],
+)
+def test_a_line_that_means_the_same_is_changed_as_well(log, change):
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:3], change(lines[3]), *lines[4:]]))
+    with pytest.raises(InvalidFileError, match="line 4 was changed"):
+        verified(log)
+
+
+def test_a_line_is_written_whole_or_not_at_all(log, monkeypatch):
+    """A disk that takes half of it leaves the log as it was, and the next line follows the one before."""
+    audit, before, write = AuditLog(log), log.read_bytes(), os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, line: write(descriptor, line[: len(line) // 2]))
+    with pytest.raises(OSError, match="No space left"):
+        audit.write("request", status=200)
+    assert log.read_bytes() == before
+    monkeypatch.undo()
+    audit.write("request", status=200)
+    audit.close()
+    assert verified(log)[0].number == 6
 
 
 def test_two_services_do_not_share_a_log(log):
@@ -125,15 +174,17 @@ def test_requests_are_recorded_without_anything_of_patients(people, tmp_path):
         assert client.post("/v1/rank", files=secret).status_code == 401
         assert client.get("/v1/disorders/d03", auth=basic).status_code == 200
         assert client.get("/v1/health", auth=basic).status_code == 200
+        assert client.get("/v1/health", headers={"x-forwarded-for": "10.9.8.7"}).status_code == 401
     text = path.read_text()
     for private in ("Smith", "d03", "Drawn", "patient 3", TOKEN, "distance", "embedding"):
         assert private not in text
     events = [json.loads(line) for line in text.splitlines()]
-    assert [event["event"] for event in events] == ["started", *["request"] * 4, "stopped"]
-    assert [event.get("status") for event in events[1:5]] == [200, 422, 401, 200]
+    assert [event["event"] for event in events] == ["started", *["request"] * 5, "stopped"]
+    assert [event.get("status") for event in events[1:6]] == [200, 422, 401, 200, 401]
+    assert {event.get("client") for event in events[1:6]} == {"127.0.0.1"}
     first = events[1]
     assert (first["user"], first["route"], first["photos"], first["generation"]) == ("anna", "/v1/rank", 1, 1)
-    assert verified(path).number == 6
+    assert verified(path)[0].number == 7
 
 
 def test_what_cannot_be_recorded_is_not_answered(gallery, tmp_path, monkeypatch):

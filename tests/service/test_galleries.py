@@ -42,19 +42,11 @@ def test_changes_are_picked_up_without_a_restart(gallery, rng):
 def test_an_old_generation_is_let_go_even_if_nobody_asks(gallery):
     """Its files are deleted; while they are mapped, the removed patient's rows would stay on the disk."""
 
-    def mapped():
-        return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(gallery) in line]
-
     with client_of(gallery) as client:
         patients_named_by(client, gallery)
-        assert mapped()
+        assert _mapped(gallery)
         Gallery.remove_patients(gallery, [Gallery.open(gallery).roster.patient_ids[0]])
-        for _ in range(200):
-            if mapped() and not any("deleted" in line for line in mapped()):
-                break
-            time.sleep(0.05)
-        assert mapped()
-        assert not any("deleted" in line for line in mapped())
+        _wait_until(lambda: _mapped(gallery) and not any("deleted" in line for line in _mapped(gallery)))
 
 
 def test_a_gallery_that_breaks_is_a_problem_and_mends(gallery, capfd):
@@ -68,6 +60,56 @@ def test_a_gallery_that_breaks_is_a_problem_and_mends(gallery, capfd):
         (gallery / "away").rename(database)
         assert database.read_bytes() == content
         assert client.get("/v1/health").status_code == 200
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
+def test_the_watch_outlives_a_gallery_that_was_away(gallery, tmp_path, capfd):
+    """Also one in whose place something else stood; and what is gone is not kept mapped."""
+    with client_of(gallery) as client:
+        patients_named_by(client, gallery)
+        gallery.rename(tmp_path / "away")
+        gallery.write_text("not a folder")
+        _wait_until(lambda: not _mapped(tmp_path))
+        gallery.unlink()
+        (tmp_path / "away").rename(gallery)
+        _wait_until(lambda: _mapped(gallery))
+        Gallery.remove_patients(gallery, [Gallery.open(gallery).roster.patient_ids[0]])
+        _wait_until(lambda: _mapped(gallery) and not any("deleted" in line for line in _mapped(gallery)))
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def _mapped(directory):
+    return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(directory) in line]
+
+
+def _wait_until(condition):
+    for _ in range(200):
+        if condition():
+            return
+        time.sleep(0.05)
+    assert condition()
+
+
+def test_a_gallery_replaced_by_another_of_the_same_generation_gets_its_own_map(gallery, tmp_path, rng):
+    with client_of(gallery) as client:
+        _wait_until(lambda: client.get("/v1/health").json()["map_drawn"])
+        Gallery.build(tmp_path / "other", random_cohort(rng, disorders=5))
+        gallery.rename(tmp_path / "away")
+        (tmp_path / "other").rename(gallery)
+        assert not client.get("/v1/health").json()["map_drawn"]
+        _wait_until(lambda: client.get("/v1/health").json()["map_drawn"])
+        page = client.get("/gallery").text
+        assert '"disorder_id": "d4"' in page
+        assert '"disorder_id": "d5"' not in page
+
+
+def test_the_map_is_not_drawn_by_a_stranger(gallery, tmp_path, monkeypatch):
+    """A module that happens to lie where the service was started is not run."""
+    (tmp_path / "numpy.py").write_text(f"open({str(tmp_path / 'was here')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    with client_of(gallery) as client:
+        _wait_until(lambda: client.get("/v1/health").json()["map_drawn"])
+    assert not (tmp_path / "was here").exists()
 
 
 def test_a_rebuilt_gallery_is_served(gallery, rng):
@@ -114,8 +156,5 @@ def test_a_patient_stands_between_the_nearest_centroids():
 
 def test_the_page_gets_a_map_when_it_is_drawn(gallery):
     with client_of(gallery) as client:
-        for _ in range(400):
-            if '"place": null' in client.get("/gallery").text:
-                break
-            time.sleep(0.05)
+        _wait_until(lambda: '"place": null' in client.get("/gallery").text)
         assert all(f'"disorder_id": "d{number}"' in client.get("/gallery").text for number in range(8))

@@ -88,7 +88,7 @@ def test_the_names_of_loopback_are_known(client, host):
     assert client.get("/v1/health", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1", "file://"])
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1", "file://", "http://["])
 def test_a_foreign_origin_is_refused(client, origin):
     for method, path in ROUTES:
         assert_problem(client.request(method, path, headers={"origin": origin}), 403, "foreign-origin")
@@ -188,6 +188,57 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(gallery):
         assert " 408 " in answered_raw(client, raw + "Content-Length: 1000\r\n\r\n--x\r\n")
 
 
+def test_whoever_only_looks_does_not_wait_for_jobs(gallery, monkeypatch):
+    go_on = threading.Event()
+    monkeypatch.setattr("mien.service.api.ranked_embeddings", lambda *_: (go_on.wait(30) and {}) or {})
+    with client_of(gallery) as client:
+        address = f"{client.base_url}/v1/rank/embeddings"
+        threads = [threading.Thread(target=lambda: httpx.post(address, json={}, trust_env=False)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        while client.get("/v1/health").json()["under_way"] < 6:
+            pass
+        assert client.get("/").status_code == client.get("/v1/gallery").status_code == 200
+        go_on.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_a_connection_on_which_nothing_is_asked_is_closed(gallery, monkeypatch):
+    import socket
+
+    monkeypatch.setattr("mien.service.server.SECONDS_FOR_A_REQUEST", 0.1)
+    with client_of(gallery) as client, socket.create_connection((client.base_url.host, client.base_url.port)) as idle:
+        idle.sendall(b"GET / HT")
+        idle.settimeout(20)
+        assert idle.recv(100) == b""
+        assert client.get("/v1/health").status_code == 200
+
+
+def test_there_are_only_so_many_connections(gallery, monkeypatch):
+    import socket
+
+    monkeypatch.setattr("mien.service.server.MOST_CONNECTIONS", 3)
+    with serving(gallery) as address:
+        where = httpx.URL(address)
+        idle = [socket.create_connection((where.host, where.port)) for _ in range(6)]
+        for connection in idle:
+            connection.settimeout(0.5)
+        ended = sum(_is_closed(connection) for connection in idle)
+        for connection in idle:
+            connection.close()
+    assert ended == 3
+
+
+def _is_closed(connection):
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
 def test_an_error_nobody_thought_of_is_a_problem_too(gallery, monkeypatch, capfd):
     def broken(*_):
         raise RuntimeError("patient Smith")
@@ -207,8 +258,17 @@ def test_unsafe_settings_do_not_exist(tmp_path):
         Settings(tmp_path, host="192.168.1.5")
     with pytest.raises(SettingsError, match="--name"):
         Settings(tmp_path, host="0.0.0.0", token=TOKEN)
-    with pytest.raises(SettingsError, match="easy to guess"):
-        Settings(tmp_path, token="secret")
+    for token in ("secret", "a token with blanks in it", "a-token-of-two\nlines-in-it", "päßwörter-sind-länger-als-16"):
+        with pytest.raises(SettingsError, match="at least 16 characters"):
+            Settings(tmp_path, token=token)
+    for anywhere in ("::", "0", "0:0:0:0:0:0:0:0"):
+        with pytest.raises(SettingsError, match="--name"):
+            Settings(tmp_path, host=anywhere, token=TOKEN)
+    for nowhere in ("", "a b", "http://x.example", "[::1]:5000"):
+        with pytest.raises(SettingsError, match="is no address"):
+            Settings(tmp_path, host=nowhere, token=TOKEN)
+        with pytest.raises(SettingsError, match="a name is one like"):
+            Settings(tmp_path, token=TOKEN, names=(nowhere,))
     names = Settings(tmp_path, host="0.0.0.0", token=TOKEN, names=("Mien.Clinic.example",)).host_names
     assert "mien.clinic.example" in names
     assert "0.0.0.0" not in names

@@ -110,7 +110,9 @@ class Page:
         self.answered()
 
     def answered(self):
-        self.wait(lambda: self.all(".photo-card") and self.find("#result").get_attribute("aria-busy") == "false")
+        self.wait(
+            lambda: self.all(".photo-card, #list > li") and self.look("#result", "getAttribute('aria-busy')") == "false"
+        )
 
     def order(self):
         """Disorder ids in the order of the list; taken at once, because the list may be about to change."""
@@ -119,7 +121,11 @@ class Page:
         )
 
     def text(self, selector):
-        return self.find(selector).text
+        return self.look(selector, "innerText")
+
+    def look(self, selector, what):
+        """At once, by one script: what is found by selenium may be replaced before it is looked at."""
+        return self.driver.execute_script(f"return document.querySelector(arguments[0])?.{what}", selector)
 
     def set_weight(self, weight):
         self.driver.execute_script(
@@ -373,8 +379,7 @@ def test_a_busy_service_is_said_to_be_so(driver_service, somebody, tmp_path):
         page = Page(driver, address)
         page.upload(photos[0])
         page.find("#submit").click()
-        said = "const problem = document.querySelector('#problem'); return problem.hidden ? '' : problem.innerText"
-        assert "Busy" in page.wait(lambda: driver.execute_script(said))
+        assert "Busy" in page.wait(lambda: page.text("#problem:not([hidden])"))
 
 
 def test_a_token_lets_a_browser_in(driver_service, somebody, tmp_path):

@@ -26,7 +26,7 @@ def verify(
     """Check that no line of the log was changed, dropped or inserted."""
     from mien.service.audit import verified  # noqa: PLC0415 FastAPI is heavy
 
-    last = verified(log, head=head)
+    last, _ = verified(log, head=head)
     if json:
         show.print_json({"lines": last.number, "head": last.hash})
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,7 +44,7 @@ def serve(
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--certificate and --key belong together")
     token = None if token_file is None else read_token(token_file)
-    settings = Settings(gallery, host, port, token, tuple(name or ()), encoder, coarse=coarse, audit=audit)
+    settings = Settings(gallery, host.strip("[]"), port, token, tuple(name or ()), encoder, coarse=coarse, audit=audit)
     run(settings, certificate=certificate, key=key)
 
 
@@ -54,6 +53,8 @@ def serve_demo(port: int) -> None:
     from mien.service.demo import build_demo  # noqa: PLC0415
     from mien.service.settings import Settings  # noqa: PLC0415
 
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))  # so that the directory goes, whatever ends it
     with TemporaryDirectory() as directory:
         with show.progress("building a simulated gallery"):
             patients = build_demo(Path(directory))
@@ -68,44 +69,20 @@ def run(
     key: Path | None = None,
 ) -> None:
     """Listens until it is told to stop."""
-    import uvicorn  # noqa: PLC0415
-
     from mien.service.app import service  # noqa: PLC0415
+    from mien.service.server import bound_socket, check_certificate, configured, listen  # noqa: PLC0415
 
-    app = service(settings, demo_patients)
-    if app.state.cannot_encode and not demo_patients:
-        show.note(app.state.cannot_encode)
-    listening = bound_socket(settings.host, settings.port)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=10,
-        ssl_certfile=None if certificate is None else str(certificate),
-        ssl_keyfile=None if key is None else str(key),
-    )
-    shown_host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    scheme = "http" if certificate is None else "https"
-    sys.stdout.write(f"mien is at {scheme}://{shown_host}:{listening.getsockname()[1]}/ (Ctrl-C ends it)\n")
-    sys.stdout.flush()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)  # uvicorn ends on it, and then sends it on
-    uvicorn.Server(config).run(sockets=[listening])
-
-
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket at the address; asyncio turns Nagle's delay off only where the protocol is said to be TCP."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-        bound.listen()  # whoever reads the address can come at once
-    except OSError as error:
-        bound.close()
-        raise MienError(f"{host}:{port}: {error.strerror}: choose another --port or --host") from error
-    return bound
+    if certificate is not None and key is not None:
+        check_certificate(certificate, key)
+    with bound_socket(settings.host, settings.port) as bound:
+        app = service(settings, demo_patients)
+        if app.state.cannot_encode and not demo_patients:
+            show.note(f"photos cannot be ranked: {app.state.cannot_encode}")
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        scheme = "http" if certificate is None else "https"
+        sys.stdout.write(f"mien is at {scheme}://{host}:{bound.getsockname()[1]}/ (Ctrl-C ends it)\n")
+        sys.stdout.flush()
+        listen(configured(app, certificate, key), bound)
 
 
 def read_token(path: Path) -> str:

@@ -77,23 +77,23 @@ def api_routes(examiner: Examiner) -> APIRouter:
     @routes.get("/gallery", response_model=None, responses={200: {"model": GalleryAnswer}})
     async def gallery() -> Response:
         """What the gallery holds: counts, encoder, and its disorders."""
-        return await work.run(lambda: json_response(described(newest())))
+        return await work.look(lambda: json_response(described(newest())))
 
     @routes.get("/disorders/{disorder_id:path}", response_model=None, responses={200: {"model": DisorderAnswer}})
     async def disorder(disorder_id: str) -> Response:
         """One disorder of the gallery, and those that look most like it."""
-        return await work.run(lambda: json_response(disorder_document(newest(), disorder_id)))
+        return await work.look(lambda: json_response(disorder_document(newest(), disorder_id)))
 
     @routes.get("/health", response_model=None, responses={200: {"model": Health}})
     async def health() -> Response:
         """Whether the service can do its work."""
-        opened = await work.run(newest)
+        opened = await work.look(newest)
         document = {
             "status": "ok",
             "version": __version__,
             "generation": opened.generation,
             "encodes_photos": examiner.encoder is not None,
-            "map_drawn": examiner.gallery.map_generation == opened.generation,
+            "map_drawn": examiner.gallery.map_drawn,
             "under_way": work.places_taken,
         }
         return json_response(document)

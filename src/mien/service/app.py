@@ -38,19 +38,20 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
         if audit is not None:
             audit.write(event, version=__version__, generation=generation)
 
+    record("started", examiner.gallery.newest().generation)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        record("started", examiner.gallery.opened.generation)
         watch = asyncio.create_task(examiner.gallery.watch(lambda generation: record("new generation", generation)))
         try:
             yield
         finally:
             watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
+            await asyncio.wait([watch])
             work.close()
-            record("stopped", examiner.gallery.opened.generation)
             if audit is not None:
+                with suppress(OSError):  # a full disk must not keep it from stopping
+                    audit.write("stopped", version=__version__)
                 audit.close()
 
     app = FastAPI(

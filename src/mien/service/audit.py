@@ -7,12 +7,14 @@ drops or inserts a line breaks the chain. Cutting lines off at the end does not:
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +22,7 @@ from typing import Any, NamedTuple
 from mien.core.errors import InvalidFileError, MienError
 
 FIRST = "0" * 64  # what stands before the first line
-OWN = ("number", "time", "previous", "hash")
+START = b'{"number": '  # of every line
 
 
 class Head(NamedTuple):
@@ -34,25 +36,27 @@ class AuditLog:
     """A log that is open for writing; every line is on the disk before `write` returns."""
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.path = path
         self.now = now
         self.lock = threading.Lock()
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+        self.descriptor = os.open(path, flags, 0o600)
         try:
+            if not stat.S_ISREG(os.fstat(self.descriptor).st_mode):
+                raise InvalidFileError(path, ["it is not a file: give another name for the log"])  # noqa: TRY301 closed
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            self.head, cut_off = verified(path, cut_off=True)
+            if cut_off:
+                os.ftruncate(self.descriptor, path.stat().st_size - cut_off)
+                self.write("mended", bytes_cut_off=cut_off)
+        except BaseException as error:
             os.close(self.descriptor)
-            raise MienError(f"{path}: another service writes to this log: give each its own") from error
-        try:
-            cut_off = mended(path, self.descriptor)
-            self.head = verified(path)
-        except BaseException:
-            os.close(self.descriptor)
+            if isinstance(error, BlockingIOError):
+                raise MienError(f"{path}: another service writes to this log: give each its own") from error
             raise
-        if cut_off:
-            self.write("mended", bytes_cut_off=cut_off)
 
     def write(self, event: str, **facts: Any) -> None:
-        """Adds a line."""
+        """Adds a line, all of it or nothing."""
         with self.lock:
             entry = {
                 "number": self.head.number + 1,
@@ -62,8 +66,14 @@ class AuditLog:
                 "previous": self.head.hash,
             }
             entry["hash"] = hash_of(entry)
-            os.write(self.descriptor, (json.dumps(entry) + "\n").encode())
-            os.fsync(self.descriptor)
+            line, before = line_of(entry), os.fstat(self.descriptor).st_size
+            try:
+                if os.write(self.descriptor, line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301 as if it had been refused whole
+                os.fsync(self.descriptor)
+            except OSError as error:
+                os.ftruncate(self.descriptor, before)
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
             self.head = Head(entry["number"], entry["hash"])
 
     def close(self) -> None:
@@ -77,37 +87,41 @@ def hash_of(entry: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def mended(path: Path, descriptor: int) -> int:
-    """Takes away the half line that a power cut left at the end; returns its bytes."""
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.ftruncate(descriptor, whole)
-    return len(content) - whole
+def line_of(entry: dict[str, Any]) -> bytes:
+    """An entry as the log has it."""
+    return (json.dumps(entry) + "\n").encode()
 
 
-def verified(path: Path, *, head: str | None = None) -> Head:
-    """The last line of a log in which no line was changed; raises `InvalidFileError` at the first that was."""
+def verified(path: Path, *, head: str | None = None, cut_off: bool = False) -> tuple[Head, int]:
+    """The last line of a log in which no line was changed; raises `InvalidFileError` at the first that was.
+
+    With `cut_off`, a half line at the end, which a power cut leaves, is no error; the second value counts its bytes.
+    """
     last, found = Head(0, FIRST), head is None
-    for number, entry in _entries(path):
-        if entry.get("hash") != hash_of(entry):
-            raise InvalidFileError(path, [f"line {number} was changed: its hash differs"])
-        if (entry.get("previous"), entry.get("number")) != (last.hash, number):
-            raise InvalidFileError(path, [f"line {number} does not follow the line before: lines are missing or new"])
-        last = Head(number, entry["hash"])
-        found = found or last.hash == head
-    if not found:
-        raise InvalidFileError(path, [f"no line has the hash {head}: lines were cut off, or all of them made anew"])
-    return last
-
-
-def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            try:
-                entry = json.loads(line)
-            except ValueError as error:
-                raise InvalidFileError(path, [f"line {number} was changed: it is not JSON"]) from error
-            if not isinstance(entry, dict) or not line.endswith(b"\n"):
-                raise InvalidFileError(path, [f"line {number} was changed: it is cut off, or no object"])
-            yield number, entry
+            if cut_off and not line.endswith(b"\n") and START.startswith(line[: len(START)]):
+                return last, len(line)
+            entry = _entry(path, number, line)
+            if entry.get("hash") != hash_of(entry):
+                raise InvalidFileError(path, [f"line {number} was changed: its hash differs"])
+            if (entry.get("previous"), entry.get("number")) != (last.hash, number):
+                raise InvalidFileError(
+                    path, [f"line {number} does not follow the line before: lines are missing or new"]
+                )
+            last = Head(number, entry["hash"])
+            found = found or last.hash == head
+    if not found:
+        raise InvalidFileError(path, [f"no line has the hash {head}: lines were cut off, or all of them made anew"])
+    return last, 0
+
+
+def _entry(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """The entry of a line that is written exactly as we write it."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict) or line != line_of(entry):
+        raise InvalidFileError(path, [f"line {number} was changed, or is no line of an audit log"])
+    return entry

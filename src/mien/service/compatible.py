@@ -118,6 +118,8 @@ def syndrome(line: RankedDisorder, *, coarse: bool) -> dict[str, Any]:
 
 def encode(examiner: Examiner, content: bytes) -> dict[str, Any]:
     """The embeddings of one photo, as columns of the official frame."""
+    if examiner.settings.coarse:  # an exact place from which to sound out the gallery
+        raise Problem(403, "coarse", "this service gives no embeddings")
     encoded, _ = examiner.see_one(content)
     models = [model.name for model in examiner.loaded_encoder().manifest.models]
     rows = [

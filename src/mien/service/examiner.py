@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from mien.core.cohort import Query
-from mien.core.errors import Box, EncoderMismatchError, WeightsError, shown
+from mien.core.errors import Box, EncoderMismatchError, InvalidFileError, WeightsError, shown
 from mien.core.examination import examine
 from mien.core.method import FULL, Method
 from mien.core.ranking import Ranking, rank
@@ -33,6 +33,7 @@ from mien.service.work import Work
 from mien.storage.gallery import Gallery
 
 LONGEST_NAME = 80
+CANNOT_ENCODE = "photos cannot be ranked here: the gallery's encoder is not on this machine, the service's log says why"
 FACE_MARGIN = 0.25  # around a face that is offered to choose from, of its size
 FACE_SIDE = 96
 
@@ -88,13 +89,13 @@ class Examiner:
     one_at_a_time: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        of_gallery = self.gallery.opened.encoder
+        of_gallery = self.gallery.newest().encoder
         try:
             self.encoder = encoder_for(of_gallery, self.settings.encoder).load()
-        except (WeightsError, EncoderMismatchError) as error:
+        except (WeightsError, EncoderMismatchError, InvalidFileError) as error:
             if self.settings.encoder is not None:  # it was asked for
                 raise
-            self.cannot_encode = f"Photos cannot be ranked here: {error}"
+            self.cannot_encode = str(error)
 
     def rank_photos(
         self, uploads: Sequence[Upload], method: Method, top: int | None, *, skip_refused: bool = False
@@ -154,7 +155,7 @@ class Examiner:
     def loaded_encoder(self) -> PhotoEncoder:
         """The encoder, or a problem where photos cannot be ranked."""
         if self.encoder is None:
-            raise Problem(409, "no-encoder", self.cannot_encode)
+            raise Problem(409, "no-encoder", CANNOT_ENCODE)
         return self.encoder
 
     def see(self, uploads: Sequence[Upload]) -> list[SeenPhoto]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mien.core.errors import GalleryError
+from mien.core.errors import GalleryBusyError, GalleryError
 from mien.service.disorder_map import Place
 from mien.service.problems import log
 from mien.storage.database import DATABASE, connection, state
@@ -20,6 +20,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 MAP = "mien.service.disorder_map"
 
 Files = tuple[tuple[int, ...] | None, ...]  # inode, size and time of change of each; None: not there
+Identity = tuple[int, str]  # generation and fingerprint: a gallery that was made anew counts from 1 again
 
 
 class ServedGallery:
@@ -33,10 +34,11 @@ class ServedGallery:
         self.directory = directory
         self.lock = threading.Lock()
         self.looked_at: Files = ()
-        self.opened_at = (0, "")
-        self.opened = self.newest()
+        self.opened: Gallery | None = None
+        self.opened_at: Identity | None = None
         self.map: dict[str, Place] = {}  # by disorder id
-        self.map_generation = 0
+        self.map_of: Identity | None = None
+        self.newest()
 
     def newest(self, *, trust_files: bool = True) -> Gallery:
         """The gallery as it is now.
@@ -46,58 +48,77 @@ class ServedGallery:
         """
         files = self._files()
         with self.lock:
-            if files == self.looked_at and trust_files:
+            if self.opened is not None and files == self.looked_at and trust_files:
                 return self.opened
-        with connection(self.directory) as database:
-            now = state(database)
-        with self.lock:
-            # a gallery that was made anew counts its generations from 1 again, but has another fingerprint
-            if (now.generation, now.fingerprint) != self.opened_at:
-                self.opened = Gallery.open(self.directory)
-                self.opened_at = now.generation, now.fingerprint
-            self.looked_at = files
-            return self.opened
+        try:
+            with connection(self.directory) as database:
+                now = state(database)
+            identity = now.generation, now.fingerprint
+            with self.lock:
+                if self.opened is None or identity != self.opened_at:
+                    self.opened, self.opened_at = Gallery.open(self.directory), identity
+                self.looked_at = files
+                return self.opened
+        except GalleryBusyError:
+            raise
+        except GalleryError:
+            with self.lock:
+                self.opened = None  # what is gone must not stay in memory
+            raise
 
     def points(self, gallery: Gallery) -> list[dict[str, Any]]:
         """The map, as far as it shows disorders of this gallery: a new generation has an old map for some seconds."""
         known = gallery.roster.disorder_of_id
         return [{"disorder_id": key, "x": x, "y": y} for key, (x, y) in self.map.items() if key in known]
 
+    @property
+    def map_drawn(self) -> bool:
+        """Whether the map is that of the newest generation."""
+        return self.map_of == self.opened_at
+
     def _files(self) -> Files:
         found: list[tuple[int, ...] | None] = []
         for name in (DATABASE, f"{DATABASE}-wal"):
             try:
                 status = (self.directory / name).stat()
-            except FileNotFoundError:
+            except OSError:  # asking the database will tell
                 found.append(None)
             else:
                 found.append((status.st_ino, status.st_size, status.st_mtime_ns))
         return tuple(found)
 
     async def watch(self, changed: Callable[[int], None]) -> None:
-        """Looks for new generations, and has a map drawn of each; for ever."""
-        known, drawing = self.opened.generation, asyncio.create_task(self._draw(self.opened.generation))
+        """Looks for new generations, and has a map drawn of each; for ever, whatever happens."""
+        known, drawing, last_error = self.opened_at, asyncio.create_task(self._draw()), ""
         try:
             while True:
                 await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
                 try:
-                    generation = (await asyncio.to_thread(self.newest, trust_files=False)).generation
-                except GalleryError as error:  # it may be mended: requests say what is wrong meanwhile
-                    log(error)
-                    continue
-                if generation != known:
-                    known = generation
-                    changed(generation)
-                if drawing.done() and generation != self.map_generation:
-                    drawing = asyncio.create_task(self._draw(generation))
+                    gallery = await asyncio.to_thread(self.newest, trust_files=False)
+                    if self.opened_at != known:
+                        known = self.opened_at
+                        changed(gallery.generation)
+                    if drawing.done() and not self.map_drawn:
+                        drawing = asyncio.create_task(self._draw())
+                    last_error = ""
+                except Exception as error:  # it may be mended: requests say what is wrong meanwhile
+                    if repr(error) != last_error:
+                        log(error)
+                    last_error = repr(error)
         finally:
             drawing.cancel()
             await asyncio.wait([drawing])
 
-    async def _draw(self, generation: int) -> None:
+    async def _draw(self) -> None:
         """In a process of its own: t-SNE takes a core for seconds, and a thread of it would stop the others."""
+        identity = self.opened_at
+        # -P: a module of the same name in the folder where the service was started is not ours
+        command = [sys.executable, "-P", "-m", MAP, str(self.directory)]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", MAP, str(self.directory), stdout=asyncio.subprocess.PIPE
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
         )
         try:
             output, _ = await process.communicate()
@@ -107,4 +128,4 @@ class ServedGallery:
             raise
         drawn: dict[str, Any] = json.loads(output) if process.returncode == 0 else {}
         self.map = {disorder_id: (x, y) for disorder_id, (x, y) in drawn.items()}
-        self.map_generation = generation
+        self.map_of = identity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 from binascii import Error as Base64Error
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mien.service.problems import Problem, problem_of
+from mien.service.problems import Problem, busy, problem_of
 from mien.service.settings import Settings
 
 POLICY = {
@@ -62,10 +63,11 @@ class Gate:
         try:
             check(scope, self.settings)
             await self.app(scope, limited(receive, self.settings.most_bytes), send_with_headers)
-        except Exception as error:  # nobody is left without a problem document
+        except (Exception, asyncio.CancelledError) as error:  # nobody is left without a problem document
             if started:
                 raise
-            await problem_of(error).response(scope, receive, send_with_headers)
+            problem = problem_of(error) if isinstance(error, Exception) else busy("the service is being stopped")
+            await problem.response(scope, receive, send_with_headers)
 
 
 def check(scope: Scope, settings: Settings) -> None:
@@ -76,7 +78,7 @@ def check(scope: Scope, settings: Settings) -> None:
         known = ", ".join(sorted(settings.host_names))
         raise Problem(400, "wrong-host", f"this service goes by the names {known}; others need --name")
     origin = headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc.lower() != host
+    foreign = origin is not None and not is_own(origin, host)
     reads_only = scope["method"] in {"GET", "HEAD"}
     if foreign or (not reads_only and headers.get("sec-fetch-site") in {"cross-site", "same-site"}):
         raise Problem(403, "foreign-origin", "pages of other sites must not use this service")
@@ -86,6 +88,18 @@ def check(scope: Scope, settings: Settings) -> None:
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > settings.most_bytes:
         raise too_large(settings.most_bytes)
+
+
+def is_own(origin: str, host: str) -> bool:
+    """Whether an Origin header names this host.
+
+    >>> is_own("https://mien.example:5000", "mien.example:5000"), is_own("http://[", "localhost")
+    (True, False)
+    """
+    try:
+        return urlsplit(origin).netloc.lower() == host
+    except ValueError:  # no address at all
+        return False
 
 
 def too_large(most_bytes: int) -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings, Query
@@ -16,8 +16,8 @@ from mien.core.method import Method, method_of
 
 MOST_IMAGES = 100  # of a query of embeddings
 Id = Annotated[str, Field(min_length=1, max_length=200)]
-Vector = Annotated[list[float], Field(min_length=1, max_length=8192)]
-Representations = Annotated[list[Vector], Field(min_length=1, max_length=64)]
+Vector = Annotated[list[float], FailFast(), Field(min_length=1, max_length=8192)]
+Representations = Annotated[list[Vector], FailFast(), Field(min_length=1, max_length=64)]
 
 
 class Options(BaseModel):
@@ -52,7 +52,7 @@ class PhotoOptions(Options):
 class EmbeddingsQuery(Options):
     """Raw embeddings of the photos of one patient."""
 
-    embeddings: list[Representations] = Field(
+    embeddings: Annotated[list[Representations], FailFast()] = Field(
         min_length=1,
         max_length=MOST_IMAGES,
         description="Images x representations x dimensions, as the encoder gave them.",

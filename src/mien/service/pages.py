@@ -18,7 +18,7 @@ from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
 from mien.report.rankings import NOTICE, ranking_rows, separated
 from mien.service.api import disorder_list
 from mien.service.disorder_map import FEWEST
-from mien.service.examiner import Answer, Examiner
+from mien.service.examiner import CANNOT_ENCODE, Answer, Examiner
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, note, read_form
 from mien.storage.gallery import Gallery
@@ -35,7 +35,7 @@ def page_routes(examiner: Examiner) -> APIRouter:
 
     @routes.get("/")
     async def start() -> Response:
-        return await work.run(pages.start)
+        return await work.look(pages.start)
 
     @routes.post("/")
     async def rank(request: Request) -> Response:
@@ -50,11 +50,11 @@ def page_routes(examiner: Examiner) -> APIRouter:
             problem = problem_of(error)
             if form.fields.get("download"):
                 return problem.response
-            return await work.run(pages.refusal, problem, form)
+            return await work.look(lambda: pages.refusal(problem, form))
 
     @routes.get("/gallery")
     async def gallery() -> Response:
-        return await work.run(pages.gallery)
+        return await work.look(pages.gallery)
 
     return routes
 
@@ -121,7 +121,7 @@ class Pages:
         examiner = self.examiner
         usual = {
             "can_encode": examiner.encoder is not None,
-            "cannot_encode": examiner.cannot_encode,
+            "cannot_encode": CANNOT_ENCODE,
             "limits": {
                 "photos": examiner.settings.most_photos,
                 "megabytes": MOST_BYTES // 10**6,

@@ -20,6 +20,7 @@ from mien.core.errors import EmptyGalleryError, GalleryBusyError, GalleryError, 
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
+MOST_ERRORS = 20
 
 
 class Problem(Exception):  # noqa: N818 the word of the standard
@@ -79,14 +80,22 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
             kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__.removesuffix("Error")).lower()
             return Problem(422, kind, str(error))
         case RequestValidationError() | ValidationError():
-            errors = [{"field": ".".join(map(str, line["loc"])), "message": line["msg"]} for line in error.errors()]
-            return Problem(422, "invalid-request", "the request has missing or wrong fields", more={"errors": errors})
+            return _invalid(error)
         case HTTPException():
             kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
             return Problem(error.status_code, kind, error.detail, headers=error.headers)
         case _:
             log(error)
             return Problem(500, "internal-error", "something went wrong in the service; its log says where")
+
+
+def _invalid(error: RequestValidationError | ValidationError) -> Problem:
+    """The first fields that are wrong; a hostile body has millions."""
+    detail = "the request has missing or wrong fields"
+    if isinstance(error, ValidationError) and error.error_count() > MOST_ERRORS:
+        return Problem(422, "invalid-request", f"{detail}: {error.error_count():,} of them")
+    lines = [{"field": ".".join(map(str, line["loc"]))[:100], "message": line["msg"][:200]} for line in error.errors()]
+    return Problem(422, "invalid-request", detail, more={"errors": lines})
 
 
 def log(error: Exception) -> None:

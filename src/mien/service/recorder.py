@@ -12,7 +12,7 @@ from mien.service.audit import AuditLog
 from mien.service.gate import credentials
 from mien.service.problems import busy, log
 
-UNRECORDED = ("/static/", "/v1/health", "/status")  # nothing of the gallery is in them
+UNRECORDED = ("/static/", "/v1/health", "/status")  # nothing of the gallery is in them, unless they are refused
 LONGEST_USER = 80
 
 
@@ -25,14 +25,15 @@ class Recorder:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on; its answer waits for the log."""
-        if scope["type"] != "http" or scope["path"].startswith(UNRECORDED):
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        dull = scope["path"].startswith(UNRECORDED)
         unrecorded = False
 
         async def send_recorded(message: Message) -> None:
             nonlocal unrecorded
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and not (dull and message["status"] < 400):
                 try:
                     await asyncio.to_thread(self.audit.write, "request", **facts_of(scope, message["status"]))
                 except OSError as error:  # an answer that cannot be recorded is not given
@@ -51,7 +52,7 @@ def facts_of(scope: Scope, status: int) -> dict[str, Any]:
     route = getattr(scope.get("route"), "path", None)  # not the path: it may hold anything
     client = scope.get("client")
     return {
-        "client": client[0] if client else None,
+        "client": client[0] if client else None,  # as the socket has it, whatever headers say
         "user": user[:LONGEST_USER] or None,
         "method": scope["method"],
         "route": route,

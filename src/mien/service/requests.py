@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,6 +12,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from mien.core.errors import shown_ids
 from mien.encoding.subject import Choice
 from mien.service.examiner import Upload
 from mien.service.problems import Problem
@@ -32,11 +34,19 @@ class InMemoryParser(MultiPartParser):
     """Large files would otherwise be spooled to a temporary file: photos of patients, on a disk."""
 
     spool_max_size = 1 << 62
+    ended = False
+
+    def on_end(self) -> None:
+        """Called at the last boundary."""
+        self.ended = True
 
     async def parse(self) -> FormData:
         """As its parent, which closes the parts only after some of the errors."""
         try:
-            return await super().parse()
+            form = await super().parse()
+            if not self.ended:
+                raise MultiPartException("it is cut off")  # noqa: TRY301 closed as after any other error
+            return form  # noqa: TRY300
         except BaseException:
             for part in self._files_to_close_on_error:
                 part.close()
@@ -46,6 +56,8 @@ class InMemoryParser(MultiPartParser):
 async def read_form(request: Request, settings: Settings, name: str = "photos") -> Form:
     """The fields of a multipart form, and the photos in it; the faces chosen on them stand in fields `face`."""
     _require(request, "multipart/form-data")
+    if re.search(r"charset(?!\s*=\s*\"?utf-8)", request.headers["content-type"], re.IGNORECASE):
+        raise Problem(415, "wrong-media-type", "send the form in UTF-8")
     parser = InMemoryParser(
         request.headers, request.stream(), max_files=10 * settings.most_photos, max_fields=MOST_FIELDS
     )
@@ -63,6 +75,8 @@ async def read_form(request: Request, settings: Settings, name: str = "photos") 
 
 
 async def _contents(form: FormData, settings: Settings, name: str) -> Form:
+    if others := {key for key, part in form.multi_items() if isinstance(part, UploadFile) and key != name}:
+        raise Problem(422, "invalid-request", f"photos are sent as {name!r}, not as {shown_ids(sorted(others))}")
     photos = [part for part in form.getlist(name) if isinstance(part, UploadFile)]
     sent = [part for part in photos if part.filename or part.size]  # a form without a file sends an empty one
     if len(sent) > settings.most_photos:
@@ -87,11 +101,11 @@ async def read_json(request: Request) -> bytes:
 
 def choice_of(text: str) -> Choice:
     """Which face of a photo is meant: a number from the left, `main`, or none said."""
-    if text in {"", "main"}:
-        return "main" if text else None
-    if not (text.isdecimal() and text.isascii() and 1 <= int(text[:5]) <= 9999):
+    if text == "main":
+        return "main"
+    if not re.fullmatch("[1-9][0-9]{0,3}|", text, re.ASCII):
         raise Problem(422, "invalid-face", "face is a number from 1 on, 'main', or empty")
-    return int(text)
+    return int(text) if text else None
 
 
 async def answered(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
-from mien.core.errors import MienError
+from mien.core.errors import MienError, shown, shown_ids
 
-SHORTEST_TOKEN = 16
+GOOD_TOKEN = r"[!-~]{16,}"  # noqa: S105 what one looks like
+HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 to be recognised, not to be listened on
 
 
 class SettingsError(MienError, ValueError):
@@ -35,27 +36,39 @@ class Settings:
     seconds: float = 60  # to receive a request, and again to answer it
 
     def __post_init__(self) -> None:
+        if self.address is None and not re.fullmatch(HOST_NAME, self.host):
+            raise SettingsError(f"{shown(self.host)} is no address: give one, as 127.0.0.1 or ::1, or a name")
         if not self.is_loopback and self.token is None:
             raise SettingsError(
                 f"{self.host} can be reached by others: give a token (--token-file), or listen on 127.0.0.1"
             )
-        if self.host in ANY_ADDRESS and not self.names:
+        if self.is_any and not self.names:
             raise SettingsError(f"{self.host} stands for any address: say under which name people come (--name)")
-        if self.token is not None and (len(self.token) < SHORTEST_TOKEN or not self.token.isascii()):
-            raise SettingsError(f"the token is too easy to guess: at least {SHORTEST_TOKEN} ASCII characters")
+        if wrong := [name for name in self.names if not re.fullmatch(HOST_NAME, name)]:
+            raise SettingsError(f"{shown_ids(wrong)}: a name is one like mien.clinic.example, without http:// and port")
+        if self.token is not None and not re.fullmatch(GOOD_TOKEN, self.token):
+            raise SettingsError("a token has at least 16 characters: letters, digits and signs of ASCII, no blanks")
+
+    @property
+    def address(self) -> IPv4Address | IPv6Address | None:
+        """The host as an address; None for a name."""
+        try:
+            return ip_address(self.host)
+        except ValueError:
+            return None
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it listens on all addresses of the machine; "0" does as well."""
+        return self.host == "0" if self.address is None else self.address.is_unspecified
 
     @property
     def is_loopback(self) -> bool:
         """Whether only programs on this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:  # a name
-            return False
+        return self.host == "localhost" if self.address is None else self.address.is_loopback
 
     @property
     def host_names(self) -> frozenset[str]:
         """What a request's Host may say, without the port."""
         own = f"[{self.host}]" if ":" in self.host else self.host
-        return LOOPBACK_NAMES | {name.lower() for name in self.names} | ({own.lower()} - ANY_ADDRESS)
+        return LOOPBACK_NAMES | {name.lower() for name in self.names} | (set() if self.is_any else {own.lower()})

@@ -26,6 +26,7 @@ class Work:
         cores = os.cpu_count() or 1
         self.jobs = ThreadPoolExecutor(cores, "job")
         self.photos = ThreadPoolExecutor(cores, "photo")  # apart: a job waits for its photos
+        self.looks = ThreadPoolExecutor(cores, "look")  # apart: whoever only looks does not wait for jobs
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -59,14 +60,18 @@ class Work:
             future.add_done_callback(self._leave)
             raise busy(f"it took more than {self.seconds:.0f} seconds: try again with fewer photos") from error
 
+    async def look(self, job: Callable[[], Result]) -> Result:
+        """Runs something short on a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.looks, job)
+
     def spread(self, job: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Runs a job for each item, spread over the cores; called by jobs."""
         return list(self.photos.map(job, items))
 
     def close(self) -> None:
         """Ends the threads; what has not begun is dropped."""
-        self.jobs.shutdown(wait=False, cancel_futures=True)
-        self.photos.shutdown(wait=False, cancel_futures=True)
+        for pool in (self.jobs, self.photos, self.looks):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _leave(self, future: asyncio.Future[Result]) -> None:
         self.places_taken -= 1
