@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ from mien.core.cohort import Query
 from mien.core.errors import Box, EncoderMismatchError, InvalidFileError, WeightsError, shown
 from mien.core.examination import examine
 from mien.core.method import FULL, Method
-from mien.core.ranking import Ranking, rank
 from mien.core.roster import Disorder
 from mien.encoding.photo import Pixels, decode_photo
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
@@ -29,8 +27,8 @@ from mien.service.disorder_map import place_of_patient
 from mien.service.galleries import ServedGallery
 from mien.service.problems import Problem
 from mien.service.settings import Settings
+from mien.service.turns import Turns
 from mien.service.work import Work
-from mien.storage.gallery import Gallery
 
 LONGEST_NAME = 80
 CANNOT_ENCODE = "photos cannot be ranked here: the gallery's encoder is not on this machine, the service's log says why"
@@ -86,7 +84,7 @@ class Examiner:
     demo_patients: Mapping[str, DemoPatient] = field(default_factory=dict)
     encoder: PhotoEncoder | None = field(init=False, default=None)
     cannot_encode: str = field(init=False, default="")
-    one_at_a_time: threading.Lock = field(init=False, default_factory=threading.Lock)
+    turns: Turns = field(init=False, default_factory=Turns)
 
     def __post_init__(self) -> None:
         of_gallery = self.gallery.newest().encoder
@@ -133,20 +131,15 @@ class Examiner:
             raise Problem(403, "coarse", "this service ranks by the full method only")
         gallery = self.gallery.newest()
         if not each_photo or method.fusion == "none":
-            document = ranking_document(self.rankings(gallery, query, method, top), gallery, method)
+            document = ranking_document(self.turns.rank(gallery, query, method, top), gallery, method)
             return Answer(self.shown(document), [], {})
-        with self.one_at_a_time:
+        with self.turns.alone():
             examination = examine(gallery, query, method, top=top)
         document = self.shown(examination_document(examination, gallery, method))
         place = None if self.settings.coarse else place_of_patient(examination.ranking.disorders, self.gallery.map)
         here = None if place is None else dict(zip("xy", place, strict=True))
         points = self.gallery.points(gallery)
         return Answer(document, [], {"map": {"points": points, "place": here} if points else None, "truth": None})
-
-    def rankings(self, gallery: Gallery, query: Query, method: Method, top: int | None) -> list[Ranking]:
-        """Ranks when it is its turn: a matrix product takes all cores and all of the memory's bandwidth."""
-        with self.one_at_a_time:
-            return rank(gallery, query, method, top=top)
 
     def shown(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document as this service may show it."""

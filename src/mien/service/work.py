@@ -17,15 +17,15 @@ Item = TypeVar("Item")
 
 
 class Work:
-    """As many jobs at once as there are cores; the others wait, and those beyond the limit are sent away."""
+    """A thread for each request under way, and no more of them than there are places."""
 
     def __init__(self, *, most_waiting: int, seconds: float) -> None:
         self.most_waiting = most_waiting
         self.seconds = seconds
         self.places_taken = 0
         cores = os.cpu_count() or 1
-        self.jobs = ThreadPoolExecutor(cores, "job")
-        self.photos = ThreadPoolExecutor(cores, "photo")  # apart: a job waits for its photos
+        self.jobs = ThreadPoolExecutor(max(1, most_waiting), "job")  # mostly waiting for photos, or for their turn
+        self.photos = ThreadPoolExecutor(cores, "photo")
         self.looks = ThreadPoolExecutor(cores, "look")  # apart: whoever only looks does not wait for jobs
 
     @contextmanager
