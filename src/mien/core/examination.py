@@ -61,7 +61,7 @@ def examine(gallery: HasIndex, query: Query, method: Method = FULL, *, top: int 
     >>> from mien import Cohort
     >>> gallery = Cohort.of(np.eye(3), image_ids=["1", "2", "3"], patient_ids=["p", "q", "r"],
     ...                     disorder_ids=["Noonan", "Kabuki", "Kabuki"])
-    >>> answer = examine(gallery, Query.of(np.array([[0.9, 0.1, 0.0], [0.1, 0.8, 0.0]])))
+    >>> answer = examine(gallery, Query.of(np.array([[0.9, 0.1, 0.0], [0.0, 1.0, 1.0]])))
     >>> [line.disorder_id for line in answer.ranking.disorders]
     ['Kabuki', 'Noonan']
     >>> [standing.rank for standing in answer.evidence[0].alone]  # the first photo says Noonan
