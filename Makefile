@@ -3,13 +3,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MIEN_CACHE ?= $(CURDIR)/$(VENV)/cache
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test test-train check bench format clean
 
 demo: $(VENV)/installed
 	$(BIN)/mien demo
 
 test: $(VENV)/weights
 	$(BIN)/python -m pytest -n 2
+
+test-train: $(VENV)/weights $(VENV)/installed-train
+	$(BIN)/python -m pytest -n 2 tests/training
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -36,6 +39,10 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/installed
+
+$(VENV)/installed-train: pyproject.toml | $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[train]'
+	touch $@
 
 $(VENV)/weights: | $(VENV)/installed-dev
 	$(BIN)/mien weights get

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import typer
 
-from mien.cli import audit, bench, demo, encode, evaluate, gallery, rank, reproduce, serve, simulate, weights
+from mien.cli import audit, bench, demo, encode, evaluate, gallery, rank, reproduce, serve, simulate, train, weights
 from mien.core.errors import MienError
 from mien.version import __version__
 
@@ -26,6 +26,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("reproduce")(reproduce.reproduce)
 app.command("encode")(encode.encode)
 app.add_typer(weights.app, name="weights")
+app.command("train")(train.train)
 app.command("serve")(serve.serve)
 app.add_typer(audit.app, name="audit")
 app.command("bench")(bench.bench)

@@ -14,7 +14,8 @@ from mien.core.encoder import VIEWS, Encoder, representation_name
 from mien.encoding.photo import Pixels
 
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}\.onnx$")]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$"
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -1,0 +1,106 @@
+"""`mien train`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mien.cli import options, show
+from mien.core.errors import InvalidFileError, MienError
+from mien.training.presets import PRESETS
+
+if TYPE_CHECKING:
+    from mien.encoding.manifest import Scaling
+    from mien.training.run import EpochLine
+
+PresetName = StrEnum("PresetName", {name: name for name in PRESETS})  # type: ignore[misc] # names come from the table
+TableOption = Annotated[Path, typer.Option(readable=False, help="Table: image_id, subject, label.")]
+
+
+def train(
+    preset: Annotated[PresetName, typer.Option(help="The published settings of a model of GM-Arc.")],
+    base: Annotated[str, typer.Option(help="The network to start from: an .onnx file, or ENCODER/PART.")],
+    images: Annotated[Path, typer.Option(help="Folder of photos, or of aligned crops of 112 x 112.")],
+    train: TableOption,
+    val: TableOption,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write; what was cut off goes on there.")],
+    epochs: Annotated[int | None, typer.Option(help="Other than the preset's 50.", min=1)] = None,
+    batch: Annotated[int | None, typer.Option(help="Images in a batch, other than the preset's.", min=2)] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same network.", min=0)] = 11,
+    short_ids: options.ShortIdsOption = False,
+    main_face: Annotated[bool, typer.Option("--main-face", help="Of several faces, take the most prominent.")] = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Fine-tune an encoder on diagnosed patients: a new last layer for a frozen network."""
+    if find_spec("torch") is None:
+        raise MienError("training needs PyTorch: pip install 'mien[train]'")
+    from mien.encoding.store import DEFAULT, stored_encoder  # noqa: PLC0415 heavy
+    from mien.report.training import write_training  # noqa: PLC0415
+    from mien.storage.formats.gmdb_tables import read_metadata  # noqa: PLC0415
+    from mien.training.crops import load_data  # noqa: PLC0415
+    from mien.training.cut import cut  # noqa: PLC0415
+    from mien.training.export import check_name, write_encoder  # noqa: PLC0415
+    from mien.training.run import Run, run_training  # noqa: PLC0415
+
+    published = PRESETS[preset]
+    chosen = replace(published, epochs=epochs or published.epochs, batch=batch or published.batch)
+    check_name(out)
+    content, scaling = _base(base)
+    network = cut(content)
+    finder = stored_encoder(DEFAULT)
+    trained_on, looked_at = (read_metadata([path], labelled=True).labels for path in (train, val))
+    with show.progress("reading photos") as report:
+        data = load_data(
+            images,
+            trained_on,
+            looked_at,
+            finder.load().detector,
+            short_ids=short_ids,
+            face="main" if main_face else None,
+            progress=report,
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    log: list[EpochLine] = []
+    source = f"fine-tuned by mien train: preset {preset}, {chosen.epochs} epochs, seed {seed}, from {base}"
+    with show.progress("training") as report:
+
+        def heard(line: EpochLine) -> None:
+            log.append(line)
+            report(line.epoch, chosen.epochs)
+
+        done = run_training(Run(data, network, scaling, chosen, seed), out, heard)
+    write_training(out, [line._asdict() for line in log], source)
+    stored = write_encoder(out, str(preset), network, done.layer, scaling, detector=finder, source=source)
+    last = log[-1]
+    if json:
+        show.print_json({"encoder": stored.manifest.encoder.as_dict(), "folder": str(out), "last": last._asdict()})
+    else:
+        show.console().print(
+            f"{show.text(str(out))}: {stored.manifest.models[0].file}, encoder.json, training.csv, training.png\n"
+            f"validation after {last.epoch} epochs, mean over {len(data.classes)} disorders:"
+            f" top-1 {last.validation_top1:.1f} %, top-5 {last.validation_top5:.1f} %",
+            soft_wrap=True,
+        )
+
+
+def _base(base: str) -> tuple[bytes, Scaling]:
+    """The network that a file or an encoder's part holds, and how it is fed."""
+    from mien.encoding.store import stored_encoder  # noqa: PLC0415
+    from mien.training.export import ARCFACE_INPUT  # noqa: PLC0415
+
+    if base.lower().endswith(".onnx"):
+        path = Path(base)
+        if not path.is_file():
+            raise InvalidFileError(path, ["there is no such file: check the path"])
+        return path.read_bytes(), ARCFACE_INPUT
+    name, _, part = base.rpartition("/")
+    stored = stored_encoder(name)
+    model = next((model for model in stored.manifest.models if model.name == part), None)
+    if model is None or part in stored.missing():
+        raise MienError(f"{base} is not there: give an .onnx file, or ENCODER/PART as in `mien weights list`")
+    return stored.content(part), model.input

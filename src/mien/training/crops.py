@@ -1,0 +1,106 @@
+"""Labelled photos as aligned crops; everything that could stop a training is found before it starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Ints
+from mien.core.errors import InvalidFileError, InvalidPhotoError, InvalidStudyError, shown
+from mien.core.progress import Progress, silent
+from mien.core.roster import Label
+from mien.encoding.alignment import CROP_SIDE
+from mien.encoding.detection import Detector
+from mien.encoding.folder import find_photos
+from mien.encoding.photo import Pixels, decode_photo
+from mien.encoding.photo_encoder import read_photo
+from mien.encoding.subject import Choice, find_subject
+
+
+class Rows(NamedTuple):
+    """The rows of a table: an image of a patient with two disorders has two."""
+
+    image_of_row: Ints
+    class_of_row: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Crops, and which of them are trained on and which are looked at to see how well it goes."""
+
+    classes: tuple[str, ...]  # disorder ids, sorted: a class is its place here
+    crops: Pixels  # (images, 112, 112, 3)
+    train: Rows
+    validation: Rows
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2:
+            raise InvalidStudyError(f"{len(self.classes)} disorders to train on: there is nothing to tell apart")
+
+
+def load_data(
+    folder: Path,
+    train: Sequence[Label],
+    validation: Sequence[Label],
+    detector: Detector,
+    *,
+    short_ids: bool = False,
+    face: Choice = None,
+    progress: Progress = silent,
+) -> TrainingData:
+    """Joins tables and photos by image id. A picture of 112 x 112 is taken for an aligned crop, others are aligned."""
+    classes = tuple(sorted({label.disorder_id for label in train}))
+    unknown = sorted({label.disorder_id for label in validation} - set(classes))
+    tables = {"training": train, "validation": validation}
+    problems = [f"the {name} table has no rows" for name, rows in tables.items() if not rows]
+    problems += [
+        f"disorder {shown(one)} is only in the validation table: take it out, or train on it" for one in unknown
+    ]
+    if problems:
+        raise InvalidFileError("tables", problems)
+    image_ids = list(dict.fromkeys(label.image_id for label in (*train, *validation)))
+    paths = _paths(folder, image_ids, short_ids=short_ids)
+    place = {image_id: image for image, image_id in enumerate(image_ids)}
+
+    def rows(labels: Sequence[Label]) -> Rows:
+        images = [place[label.image_id] for label in labels]
+        return Rows(np.array(images), np.array([classes.index(label.disorder_id) for label in labels]))
+
+    data = TrainingData(
+        classes, np.empty((len(paths), CROP_SIDE, CROP_SIDE, 3), np.uint8), rows(train), rows(validation)
+    )
+    problems = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        crops = pool.map(lambda path: _crop(path, detector, face), paths)
+        for image, (image_id, crop) in enumerate(zip(image_ids, crops, strict=True)):
+            if isinstance(crop, InvalidPhotoError):
+                problems.append(f"photo {shown(image_id)}: {crop}")
+            else:
+                data.crops[image] = crop
+            progress(image + 1, len(image_ids))
+    if problems:
+        raise InvalidFileError(folder, problems, advice="mend these, or take them out of the tables")
+    return data
+
+
+def _paths(folder: Path, image_ids: Collection[str], *, short_ids: bool) -> list[Path]:
+    found = find_photos([folder], short_ids=short_ids, wanted=set(image_ids))
+    if missing := [image_id for image_id in image_ids if image_id not in found]:
+        advice = "" if short_ids else "ids without suffix and folder, as GMDB's, need --short-ids"
+        raise InvalidFileError(folder, [f"there is no photo {shown(image_id)}" for image_id in missing], advice=advice)
+    return [found[image_id] for image_id in image_ids]
+
+
+def _crop(path: Path, detector: Detector, face: Choice) -> Pixels | InvalidPhotoError:
+    try:
+        pixels = decode_photo(read_photo(path))
+        aligned = pixels.shape[:2] == (CROP_SIDE, CROP_SIDE)
+        return pixels if aligned else find_subject(pixels, detector, face).crop
+    except InvalidPhotoError as error:
+        return error

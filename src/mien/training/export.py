@@ -1,0 +1,48 @@
+"""A trained encoder as a folder that `mien encode --encoder` takes: networks and their manifest."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mien.core.errors import InvalidFileError
+from mien.encoding.manifest import NAME, EncoderManifest, ModelManifest, Scaling
+from mien.encoding.store import MANIFEST, StoredEncoder, sha256_of, write_whole
+from mien.training.cut import CutNetwork, FeatureLayer, joined
+
+ARCFACE_INPUT = Scaling(channels="RGB", mean=(127.5, 127.5, 127.5), deviation=(127.5, 127.5, 127.5))
+
+
+def check_name(folder: Path) -> None:
+    """Refuses a folder whose name cannot be an encoder's, before any work is done."""
+    if not re.fullmatch(NAME, folder.resolve().name):
+        raise InvalidFileError(
+            folder, ["the folder's name becomes the encoder's: use letters, digits, '.', '_' and '-'"]
+        )
+
+
+def write_encoder(
+    folder: Path,
+    name: str,
+    network: CutNetwork,
+    layer: FeatureLayer,
+    scaling: Scaling,
+    detector: StoredEncoder,
+    source: str,
+) -> StoredEncoder:
+    """One network, the trunk with the trained layer, and the detector that finds the faces for it."""
+    content = joined(network.trunk, layer)
+    model = ModelManifest(
+        name=name,
+        file=f"{name}.onnx",
+        sha256=sha256_of(content),
+        input=scaling,
+        licence="that of the base network and of the photos it was trained on",
+        source=source,
+        dimensions=len(layer.weight),
+    )
+    manifest = EncoderManifest(name=folder.resolve().name, detector=detector.manifest.detector, models=(model,))
+    write_whole(folder / model.file, content)
+    write_whole(folder / manifest.detector.file, detector.content("detector"))
+    write_whole(folder / MANIFEST, manifest.model_dump_json(indent=2, exclude_none=True).encode())
+    return StoredEncoder(manifest, folder)

@@ -1,0 +1,192 @@
+"""A training run: its epochs, their log, and a checkpoint after each, from which it goes on as if nothing had happened.
+
+Everything random is drawn from (seed, epoch, row), so that neither threads nor an interruption change anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from mien.core.arrays import Float32s, Ints
+from mien.core.errors import InvalidFileError
+from mien.core.outcomes import mean_per_disorder, true_ranks
+from mien.encoding.manifest import Scaling
+from mien.encoding.network import Network
+from mien.encoding.photo import Pixels
+from mien.encoding.store import sha256_of, write_whole
+from mien.training.augmentation import augmented
+from mien.training.crops import Rows, TrainingData
+from mien.training.cut import CutNetwork, FeatureLayer
+from mien.training.model import Trainee, class_weights, first_layer
+from mien.training.presets import Preset
+
+CHECKPOINT = "checkpoint.pt"
+CROPS_PER_RUN = 8  # of the trunk: fixed, so that the number of cores changes no digit
+BATCHES_AHEAD = 2  # that are augmented and run through the trunk while another one is learnt from
+ROWS_FOR_STATISTICS = 1024  # of a batch norm that the base network lacks
+
+
+class EpochLine(NamedTuple):
+    """One line of the log. Accuracies are percentages: means over classes, of validation images."""
+
+    epoch: int
+    loss: float  # of the batches, as they came
+    validation_top1: float
+    validation_top5: float
+    feature_rate: float  # in this epoch
+    head_rate: float
+
+
+class Trained(NamedTuple):
+    """What a run gives: the feature layer, and how it went."""
+
+    layer: FeatureLayer
+    trainee: Trainee
+    log: list[EpochLine]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What decides a training, digit by digit."""
+
+    data: TrainingData
+    network: CutNetwork
+    scaling: Scaling
+    preset: Preset
+    seed: int
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must have been made with to be gone on from."""
+        data = self.data
+        content = b"".join(part.tobytes() for part in (data.crops, *data.train, *data.validation))
+        return {
+            "preset": asdict(self.preset),
+            "seed": self.seed,
+            "base": sha256_of(self.network.trunk + self.network.weight.tobytes()),
+            "data": sha256_of(content + repr(data.classes).encode()),
+        }
+
+
+def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] = lambda _line: None) -> Trained:
+    """Trains all epochs that are not yet done in this folder; `progress` hears of each line, old ones first."""
+    torch.set_num_threads(1)  # the layers are small, and sums in one order are the same every time
+    torch.use_deterministic_algorithms(mode=True)
+    data, preset = run.data, run.preset
+    with Trunk(run) as trunk:
+        validation = trunk.activations(data.validation.image_of_row)
+        some = data.train.image_of_row[:: max(1, len(data.train.image_of_row) // ROWS_FOR_STATISTICS)]
+        layer = first_layer(run.network, trunk.activations(some) if run.network.norm is None else validation)
+        torch.manual_seed(run.seed)
+        weights = class_weights(data.train.class_of_row, len(data.classes), preset.least_class_weight)
+        trainee = Trainee.begin(layer, len(data.classes), weights, preset)
+        log = _resumed(folder / CHECKPOINT, run, trainee)
+        for line in log:
+            progress(line)
+        for epoch in range(len(log) + 1, preset.epochs + 1):
+            rates = [group["lr"] for group in trainee.optimizer.param_groups]
+            torch.manual_seed(int(np.random.default_rng([run.seed, epoch, 0]).integers(2**31)))  # for the dropout
+            losses = [trainee.learn(*batch) for batch in trunk.batches(epoch)]
+            top1, top5 = (accuracy(trainee.scores(validation), data.validation.class_of_row, top=top) for top in (1, 5))
+            trainee.scheduler.step(top5)
+            log.append(EpochLine(epoch, float(np.mean(losses)), top1, top5, *rates))
+            _save(folder / CHECKPOINT, run, trainee, log)
+            progress(log[-1])
+    return Trained(trainee.layer, trainee, log)
+
+
+def accuracy(scores: Float32s, class_of_row: Ints, *, top: int) -> float:
+    """Mean over classes of the share of images whose class is among the first, in per cent; the true one loses ties.
+
+    >>> accuracy(np.array([[3.0, 1.0], [3.0, 1.0], [0.0, 1.0]], np.float32), np.array([0, 1, 1]), top=1)
+    75.0
+    """
+    hits = (true_ranks(-scores, class_of_row) <= top).astype(np.float64)
+    return 100 * mean_per_disorder(hits, class_of_row)
+
+
+class Trunk:
+    """The frozen network on all cores."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.network = Network(run.network.trunk, "the base network", [run.network.weight.shape[1]])
+        self.pool = ThreadPoolExecutor(os.cpu_count())
+
+    def __enter__(self) -> Trunk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown(cancel_futures=True)
+
+    def activations(self, images: Ints) -> Float32s:
+        """Of crops as they are."""
+        return _gathered(self._started([self.run.data.crops[image] for image in images.tolist()], lambda crop: crop))
+
+    def batches(self, epoch: int) -> Iterator[tuple[Float32s, Ints]]:
+        """Activations and classes of the training rows in an order of chance, each crop varied by chance."""
+        rows, size = self.run.data.train, self.run.preset.batch
+        order = np.random.default_rng([self.run.seed, epoch]).permutation(len(rows.image_of_row))
+        # as officially: a rest is left out, because a batch norm of a few images is none
+        batches = [order[start : start + size] for start in range(0, max(1, len(order) - size + 1), size)]
+        started: deque[tuple[list[Future[Float32s]], Ints]] = deque()
+        for batch in [*batches, *[None] * BATCHES_AHEAD]:
+            if batch is not None:
+                started.append((self._augmented(rows, batch, epoch), rows.class_of_row[batch]))
+            if len(started) > BATCHES_AHEAD or (batch is None and started):
+                futures, class_of_row = started.popleft()
+                yield _gathered(futures), class_of_row
+
+    def _augmented(self, rows: Rows, batch: Ints, epoch: int) -> list[Future[Float32s]]:
+        how, seed = self.run.preset.augmentation, self.run.seed
+
+        def vary(row: int) -> Pixels:
+            crop = self.run.data.crops[rows.image_of_row[row]]
+            return augmented(crop, how, rng=np.random.default_rng([seed, epoch, row + 1]))
+
+        return self._started(batch.tolist(), vary)
+
+    def _started(self, items: Sequence[Any], crop_of: Callable[[Any], Pixels]) -> list[Future[Float32s]]:
+        def job(part: Sequence[Any]) -> Float32s:
+            return self.network.run(self.run.scaling.scaled(np.stack([crop_of(item) for item in part])))[0]
+
+        parts = [items[start : start + CROPS_PER_RUN] for start in range(0, len(items), CROPS_PER_RUN)]
+        return [self.pool.submit(job, part) for part in parts]
+
+
+def _gathered(futures: Sequence[Future[Float32s]]) -> Float32s:
+    return np.concatenate([future.result() for future in futures])
+
+
+def _save(path: Path, run: Run, trainee: Trainee, log: Sequence[EpochLine]) -> None:
+    buffer = BytesIO()
+    torch.save({"identity": run.identity, "state": trainee.state(), "log": [list(line) for line in log]}, buffer)
+    write_whole(path, buffer.getvalue())
+
+
+def _resumed(path: Path, run: Run, trainee: Trainee) -> list[EpochLine]:
+    """The log of the epochs that are done; the trainee is then as it was after them."""
+    if not path.exists():
+        return []
+    damaged = InvalidFileError(path, ["it is damaged: delete it, and the run starts anew"])
+    try:
+        saved: dict[str, Any] = torch.load(path, weights_only=True)  # nothing in the file is run
+        log = [EpochLine(*line) for line in saved["log"]]
+        known = saved["identity"]
+    except Exception as error:  # torch raises many kinds
+        raise damaged from error
+    if differ := [name for name, value in run.identity.items() if known.get(name) != value]:
+        what = f"it belongs to another run, with another {', another '.join(differ)}"
+        raise InvalidFileError(path, [f"{what}: give another --out"])
+    trainee.restore(saved["state"])
+    return log

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mien.core.errors import InvalidFileError, InvalidStudyError
+from mien.core.roster import Label
+from mien.encoding.photo_encoder import Photo
+from mien.encoding.store import stored_encoder
+from mien.simulation.photos import DrawnPerson
+from mien.training.crops import Rows, TrainingData, load_data
+from mien.training.cut import cut
+from mien.training.export import ARCFACE_INPUT, write_encoder
+from mien.training.presets import PRESETS
+
+QUICK = replace(PRESETS["m0"], epochs=4, batch=8)
+
+
+def run_of(network, rng, *, preset=QUICK, seed=3):
+    from mien.training.run import Run
+
+    means = rng.integers(40, 215, (3, 1, 1, 3))
+    crops = np.clip(np.repeat(means, 12, axis=0) + rng.normal(0, 25, (36, 112, 112, 3)), 0, 255).astype(np.uint8)
+    classes = np.repeat(np.arange(3), 12)
+    rows = np.arange(36)
+    in_training = rows % 4 != 0
+    data = TrainingData(
+        ("a", "b", "c"),
+        crops,
+        Rows(rows[in_training], classes[in_training]),
+        Rows(rows[~in_training], classes[~in_training]),
+    )
+    return Run(data, cut(network), ARCFACE_INPUT, preset, seed)
+
+
+def same(one, other):
+    pairs = zip((*one.layer[:2], *one.layer.norm[:4]), (*other.layer[:2], *other.layer.norm[:4]), strict=True)
+    return all((mine == theirs).all() for mine, theirs in pairs) and one.log == other.log
+
+
+def test_a_seed_gives_the_same_weights_bit_for_bit(small_network, tmp_path):
+    from mien.training.run import run_training
+
+    base = small_network()
+    made = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        (tmp_path / name).mkdir()
+        made.append(run_training(run_of(base, np.random.default_rng(1), seed=seed), tmp_path / name))
+    assert same(made[0], made[1])
+    assert not same(made[0], made[2])
+    assert [line.epoch for line in made[0].log] == [1, 2, 3, 4]
+
+
+def test_it_learns(small_network, tmp_path):
+    from mien.training.run import run_training
+
+    run = run_of(
+        small_network(), np.random.default_rng(1), preset=replace(QUICK, epochs=25, feature_rate=5e-3, head_rate=2e-2)
+    )
+    log = run_training(run, tmp_path).log
+    assert log[-1].loss < log[0].loss
+    assert log[-1].validation_top1 > 90
+
+
+def test_a_run_that_was_stopped_after_any_epoch_ends_with_the_same_weights(small_network, tmp_path):
+    from mien.training.run import run_training
+
+    base = small_network()
+    (tmp_path / "whole").mkdir()
+    whole = run_training(run_of(base, np.random.default_rng(1)), tmp_path / "whole")
+    for stopped_after in (1, 3):
+        folder = tmp_path / f"stopped {stopped_after}"
+        folder.mkdir()
+
+        def stop(line, stopped_after=stopped_after):
+            if line.epoch == stopped_after:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run_training(run_of(base, np.random.default_rng(1)), folder, stop)
+        heard = []
+        again = run_training(run_of(base, np.random.default_rng(1)), folder, heard.append)
+        assert same(again, whole)
+        assert heard == whole.log
+
+
+def test_a_checkpoint_of_another_run_is_refused(small_network, tmp_path):
+    from mien.training.run import CHECKPOINT, run_training
+
+    base = small_network()
+    run_training(run_of(base, np.random.default_rng(1)), tmp_path)
+    for other, what in (
+        (run_of(base, np.random.default_rng(1), seed=9), "seed"),
+        (run_of(base, np.random.default_rng(2)), "data"),
+        (run_of(small_network(), np.random.default_rng(1)), "base"),
+        (run_of(base, np.random.default_rng(1), preset=replace(QUICK, batch=4)), "preset"),
+    ):
+        with pytest.raises(InvalidFileError, match=f"another run, with another {what}"):
+            run_training(other, tmp_path)
+    (tmp_path / CHECKPOINT).write_bytes(b"damaged")
+    with pytest.raises(InvalidFileError, match="delete it"):
+        run_training(run_of(base, np.random.default_rng(1)), tmp_path)
+
+
+def test_the_rest_of_an_epoch_is_left_out_unless_it_is_all_there_is(small_network):
+    from mien.training.run import Trunk
+
+    for size, expected in ((8, [8, 8, 8]), (27, [27]), (64, [27])):
+        run = run_of(small_network(), np.random.default_rng(1), preset=replace(QUICK, batch=size))
+        with Trunk(run) as trunk:
+            batches = list(trunk.batches(1))
+            assert [len(classes) for _, classes in batches] == expected
+            again = list(trunk.batches(1))
+            other = list(trunk.batches(2))
+        assert all((one[0] == two[0]).all() for one, two in zip(batches, again, strict=True))
+        assert not (batches[0][0] == other[0][0]).all()
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Photos of four drawn persons as four disorders, with their tables."""
+    folder, rng = tmp_path_factory.mktemp("drawn"), np.random.default_rng(3)
+    (folder / "photos").mkdir()
+    rows = {"train": [], "val": []}
+    for person in range(4):
+        drawn = DrawnPerson.drawn(rng)
+        for photo in range(4):
+            name = f"{person}-{photo}.png"
+            Image.fromarray(drawn.photo(rng, 300)).save(folder / "photos" / name)
+            rows["val" if photo == 3 else "train"].append(f"{name},p{person},d{person}")
+    for table, lines in rows.items():
+        (folder / f"{table}.csv").write_text("\n".join(["image_id,subject,label", *lines]) + "\n")
+    return folder
+
+
+def arguments(drawn, out, **changes):
+    given = {
+        "--preset": "m0",
+        "--base": "mobilefacenet/m0",
+        "--images": drawn / "photos",
+        "--train": drawn / "train.csv",
+        "--val": drawn / "val.csv",
+        "--out": out,
+        "--epochs": 3,
+        "--batch": 6,
+    } | {f"--{name}": value for name, value in changes.items()}
+    return ["train", *(str(part) for pair in given.items() for part in pair)]
+
+
+def test_the_command_writes_an_encoder_that_encodes(mien, drawn, tmp_path, default_encoder):
+    code, out, err = mien(*arguments(drawn, tmp_path / "tuned"), "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["last"]["epoch"] == 3
+    assert (tmp_path / "tuned" / "training.csv").read_text().count("\n") == 4
+    assert (tmp_path / "tuned" / "training.png").stat().st_size > 10_000
+    code, out, err = mien(
+        "encode", drawn / "photos", "--encoder", tmp_path / "tuned", "--out", tmp_path / "e.parquet", "--json"
+    )
+    assert code == 0, err
+    [encoded] = stored_encoder(str(tmp_path / "tuned")).load().encode([Photo("x", drawn / "photos" / "0-0.png")])
+    assert encoded.embedding.shape == (4, 128)
+    code, out, _ = mien(*arguments(drawn, tmp_path / "tuned"), "--json")  # again: nothing is left to do
+    assert json.loads(out)["encoder"] == document["encoder"]
+
+
+def test_a_killed_training_ends_with_the_same_network(drawn, tmp_path, default_encoder):
+    """Killed in the middle, run again: the network has the same bytes as one that was never disturbed."""
+
+    def start(out):
+        command = [sys.executable, "-m", "mien", *arguments(drawn, tmp_path / out / "tuned", epochs=12)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ)
+
+    assert start("whole").wait(200) == 0
+    killed = start("killed")
+    while not (tmp_path / "killed" / "tuned" / "checkpoint.pt").exists():
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not (tmp_path / "killed" / "tuned" / "m0.onnx").exists()
+    assert start("killed").wait(200) == 0
+    networks = [(tmp_path / out / "tuned" / "m0.onnx").read_bytes() for out in ("whole", "killed")]
+    assert networks[0] == networks[1]
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "word"),
+    [
+        ("0-0.png,p,d0\nnowhere.png,q,d1\n", "0-3.png,p,d0\n", "there is no photo 'nowhere.png'"),
+        ("0-0.png,p,d0\n1-0.png,q,d1\n", "2-3.png,p,d2\n", "disorder 'd2' is only in the validation table"),
+        ("0-0.png,p,d0\n0-1.png,p,d0\n", "0-3.png,p,d0\n", "nothing to tell apart"),
+        ("0-0.png,p,d0\nbroken.png,q,d1\n", "0-3.png,p,d0\n", "photo 'broken.png'"),
+        ("0-0.png,p,d0\nwall.png,q,d1\n", "0-3.png,p,d0\n", "no face was found"),
+        ("", "0-3.png,p,d0\n", "no rows"),
+        ("0-0.png,p,d0\n1-0.png,q,d1\n", "", "no rows"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_trained(mien, drawn, tmp_path, default_encoder, train, val, word):
+    shutil.copytree(drawn / "photos", tmp_path / "photos")
+    (tmp_path / "photos" / "broken.png").write_bytes((drawn / "photos" / "0-0.png").read_bytes()[:500])
+    Image.new("RGB", (200, 200), "gray").save(tmp_path / "photos" / "wall.png")
+    for name, rows in (("train", train), ("val", val)):
+        (tmp_path / f"{name}.csv").write_text("image_id,subject,label\n" + rows)
+    given = {"train": tmp_path / "train.csv", "val": tmp_path / "val.csv", "images": tmp_path / "photos"}
+    code, out, err = mien(*arguments(drawn, tmp_path / "tuned", **given))
+    assert (code, out) == (1, "")
+    assert word in err
+    assert not (tmp_path / "tuned").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"base": "nowhere.onnx"}, "there is no such file"),
+        ({"base": "mobilefacenet/m7"}, "is not there"),
+        ({"base": "README.md/x"}, "no encoder"),
+        ({"out": "a name with blanks"}, "name becomes the encoder's"),
+        ({"images": "nowhere"}, "no such file or folder"),
+        ({"train": "nowhere.csv"}, "nowhere.csv"),
+    ],
+)
+def test_wrong_places_are_named(mien, drawn, tmp_path, monkeypatch, default_encoder, changes, word):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = mien(*arguments(drawn, changes.pop("out", "tuned"), **changes))
+    assert (code, out) == (1, "")
+    assert word in err
+
+
+def test_aligned_crops_are_taken_as_they_are(photo_encoder, tmp_path, rng):
+    crop = rng.integers(0, 255, (112, 112, 3), dtype=np.uint8)
+    for name in ("1_rot_aligned.png", "2_rot_aligned.png"):
+        Image.fromarray(crop).save(tmp_path / name)
+    train, val = [Label("1", "p", "a"), Label("2", "q", "b")], [Label("2", "q", "b")]
+    data = load_data(tmp_path, train, val, photo_encoder.detector, short_ids=True)
+    assert (data.crops == crop).all()
+    assert data.classes == ("a", "b")
+    assert data.validation.class_of_row.tolist() == [1]
+
+
+def test_a_patient_with_two_disorders_is_learnt_from_twice(photo_encoder, tmp_path, rng):
+    Image.fromarray(rng.integers(0, 255, (112, 112, 3), dtype=np.uint8)).save(tmp_path / "1.png")
+    labels = [Label("1.png", "p", "b"), Label("1.png", "p", "a")]
+    data = load_data(tmp_path, labels, labels[:1], photo_encoder.detector)
+    assert data.train.image_of_row.tolist() == [0, 0]
+    assert data.train.class_of_row.tolist() == [1, 0]
+
+
+def test_one_disorder_cannot_be_trained_on():
+    rows = Rows(np.array([0]), np.array([0]))
+    with pytest.raises(InvalidStudyError, match="nothing to tell apart"):
+        TrainingData(("a",), np.zeros((1, 112, 112, 3), np.uint8), rows, rows)
+
+
+def test_the_manifest_names_what_it_was_made_from(small_network, rng, tmp_path, default_encoder):
+    from mien.training.model import first_layer
+
+    network = cut(small_network())
+    layer = first_layer(network, rng.standard_normal((9, 64)).astype(np.float32))
+    (tmp_path / "mine").mkdir()
+    stored = write_encoder(
+        tmp_path / "mine", "m0", network, layer, ARCFACE_INPUT, detector=default_encoder, source="a test"
+    )
+    again = stored_encoder(str(tmp_path / "mine"))
+    assert again.manifest == stored.manifest
+    assert again.missing() == again.damaged() == ()
+    assert again.manifest.encoder.dimensions == 6
+    assert again.manifest.models[0].source == "a test"
+
+
+def test_the_documented_run_learns_and_loses_nothing(faces, default_encoder):
+    """The command of docs/training.md, and its table."""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, root / "scripts" / "training.py", faces]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    table = [line for line in ended.stdout.splitlines() if line.startswith("|")]
+    assert "\n".join(table) in (root / "docs" / "training.md").read_text()
+    before, after = ([float(cell) for cell in line.strip("|").split("|")] for line in table[2:])
+    assert before[1] < 5
+    assert after[1] >= 90
+    assert after[2] >= before[2]
