@@ -8,8 +8,11 @@ from onnx import helper
 from mien.core.errors import WeightsError
 from mien.encoding.network import Network
 from mien.training.cut import FeatureLayer, cut, joined
-from mien.training.model import Trainee, first_layer
 from mien.training.presets import PRESETS
+
+torch = pytest.importorskip("torch", reason="training needs PyTorch: `make test-train` installs it")
+
+from mien.training.model import Trainee, first_layer  # noqa: E402 it needs PyTorch
 
 KINDS = [{}, {"transposed": False}, {"norm": False}, {"conv": True}, {"conv": True, "norm": False}]
 
@@ -29,8 +32,6 @@ def test_cut_and_joined_a_network_is_what_it_was(small_network, rng, kind):
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_written_network_is_the_trained_layer(small_network, rng, kind):
     """After training, to 1e-5: the ONNX file, PyTorch and plain numpy agree."""
-    import torch
-
     network = cut(small_network(**kind))
     pictures = rng.standard_normal((24, 3, 112, 112)).astype(np.float32)
     activations = Network(network.trunk, "trunk", [network.weight.shape[1]]).run(pictures)[0]

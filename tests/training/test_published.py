@@ -11,8 +11,11 @@ import pytest
 from conftest import SHARED_DATA
 from mien.training.augmentation import augmented, blended, grayed, jittered, shrunk, turned
 from mien.training.cut import FeatureLayer, Norm
-from mien.training.model import Trainee, class_weights
 from mien.training.presets import PRESETS, Augmentation
+
+torch = pytest.importorskip("torch", reason="training needs PyTorch: `make test-train` installs it")
+
+from mien.training.model import Trainee, class_weights  # noqa: E402 it needs PyTorch
 
 PUBLISHED = {  # classifier-head rate and decay, feature rate and decay, batch
     "m0": (1e-3, 5e-4, 5e-4, 5e-5, 64),
@@ -59,8 +62,6 @@ def trainee_of(name, classes=3):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_features_and_head_have_their_own_rates_and_decays(name):
-    import torch
-
     head_rate, head_decay, feature_rate, feature_decay, _ = PUBLISHED[name]
     trainee = trainee_of(name)
     assert isinstance(trainee.optimizer, torch.optim.Adam)
@@ -98,8 +99,6 @@ def test_class_weights_stand_in_the_order_of_the_classes():
 
 
 def test_the_loss_weighs_classes():
-    import torch
-
     trainee = trainee_of("m0", classes=2)
     trainee.loss.weight = torch.tensor([1.0, 3.0])
     scores = torch.tensor([[2.0, 0.0], [2.0, 0.0]])

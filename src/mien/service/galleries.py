@@ -89,7 +89,8 @@ class ServedGallery:
 
     async def watch(self, changed: Callable[[int], None]) -> None:
         """Looks for new generations, and has a map drawn of each; for ever, whatever happens."""
-        known, drawing, last_error = self.opened_at, asyncio.create_task(self._draw()), ""
+        known, last_error = self.opened_at, ""
+        drawing: asyncio.Task[None] | None = None
         try:
             while True:
                 await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
@@ -98,7 +99,7 @@ class ServedGallery:
                     if self.opened_at != known:
                         known = self.opened_at
                         changed(gallery.generation)
-                    if drawing.done() and not self.map_drawn:
+                    if (drawing is None or drawing.done()) and not self.map_drawn:
                         drawing = asyncio.create_task(self._draw())
                     last_error = ""
                 except Exception as error:  # it may be mended: requests say what is wrong meanwhile
@@ -106,8 +107,9 @@ class ServedGallery:
                         log(error)
                     last_error = repr(error)
         finally:
-            drawing.cancel()
-            await asyncio.wait([drawing])
+            if drawing is not None:
+                drawing.cancel()
+                await asyncio.wait([drawing])
 
     async def _draw(self) -> None:
         """In a process of its own: t-SNE takes a core for seconds, and a thread of it would stop the others."""
