@@ -203,7 +203,7 @@ def test_a_new_generation_is_recorded(gallery, tmp_path):
     path = tmp_path / "audit.jsonl"
     with client_of(gallery, audit=path) as client:
         Gallery.remove_patients(gallery, [Gallery.open(gallery).roster.patient_ids[0]])
-        for _ in range(200):
+        for _ in range(1200):
             if "new generation" in path.read_text():
                 break
             client.get("/v1/health")

@@ -83,7 +83,7 @@ def _mapped(directory):
 
 
 def _wait_until(condition):
-    for _ in range(200):
+    for _ in range(1200):  # a minute: the process that draws the map gives way to all others
         if condition():
             return
         time.sleep(0.05)
