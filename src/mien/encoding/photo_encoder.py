@@ -36,6 +36,10 @@ PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a 
 Watch = Callable[[str, float], None]  # called with a stage's name and its seconds
 
 
+def unwatched(_stage: str, _seconds: float) -> None:
+    """A watch that nobody looks at."""
+
+
 @dataclass(frozen=True)
 class Photo:
     """A photo to be encoded: its bytes, or the file that has them."""
@@ -102,11 +106,11 @@ class PhotoEncoder:
         finally:
             pool.shutdown(cancel_futures=True)  # whoever stops asking does not wait for the rest
 
-    def encode_batch(self, photos: Sequence[Photo], watch: Watch = lambda _stage, _seconds: None) -> list[Result]:
+    def encode_batch(self, photos: Sequence[Photo], watch: Watch = unwatched) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
         return self.encode_subjects(photos, [self.look_at(photo, watch) for photo in photos], watch)
 
-    def look_at(self, photo: Photo, watch: Watch = lambda _stage, _seconds: None) -> Subject | RefusedPhoto:
+    def look_at(self, photo: Photo, watch: Watch = unwatched) -> Subject | RefusedPhoto:
         """The face that is to be encoded, or why there is none."""
         try:
             with _timed("reading", watch):
@@ -124,7 +128,7 @@ class PhotoEncoder:
         self,
         photos: Sequence[Photo],
         seen: Sequence[Subject | RefusedPhoto],
-        watch: Watch = lambda _stage, _seconds: None,
+        watch: Watch = unwatched,
     ) -> list[Result]:
         """Embeds the faces that were seen on photos; refusals stay as they are."""
         crops = [subject.crop for subject in seen if isinstance(subject, Subject)]

@@ -66,11 +66,12 @@ def load_data(
         raise InvalidFileError("tables", problems)
     image_ids = list(dict.fromkeys(label.image_id for label in (*train, *validation)))
     paths = _paths(folder, image_ids, short_ids=short_ids)
-    place = {image_id: image for image, image_id in enumerate(image_ids)}
+    image_of_id = {image_id: image for image, image_id in enumerate(image_ids)}
+    class_of_id = {disorder_id: place for place, disorder_id in enumerate(classes)}
 
     def rows(labels: Sequence[Label]) -> Rows:
-        images = [place[label.image_id] for label in labels]
-        return Rows(np.array(images), np.array([classes.index(label.disorder_id) for label in labels]))
+        images = [image_of_id[label.image_id] for label in labels]
+        return Rows(np.array(images), np.array([class_of_id[label.disorder_id] for label in labels]))
 
     data = TrainingData(
         classes, np.empty((len(paths), CROP_SIDE, CROP_SIDE, 3), np.uint8), rows(train), rows(validation)

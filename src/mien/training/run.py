@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,9 +66,9 @@ class Run:
     preset: Preset
     seed: int
 
-    @property
+    @cached_property
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint must have been made with to be gone on from."""
+        """What a checkpoint must have been made with to be gone on from; all crops are hashed for it, once."""
         data = self.data
         content = b"".join(part.tobytes() for part in (data.crops, *data.train, *data.validation))
         return {
@@ -97,7 +98,8 @@ def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] =
             rates = [group["lr"] for group in trainee.optimizer.param_groups]
             torch.manual_seed(int(np.random.default_rng([run.seed, epoch, 0]).integers(2**31)))  # for the dropout
             losses = [trainee.learn(*batch) for batch in trunk.batches(epoch)]
-            top1, top5 = (accuracy(trainee.scores(validation), data.validation.class_of_row, top=top) for top in (1, 5))
+            scores = trainee.scores(validation)
+            top1, top5 = (accuracy(scores, data.validation.class_of_row, top=top) for top in (1, 5))
             trainee.scheduler.step(top5)
             log.append(EpochLine(epoch, float(np.mean(losses)), top1, top5, *rates))
             _save(folder / CHECKPOINT, run, trainee, log)
