@@ -2,11 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Ints, run_starts
 
 FIRST = np.zeros(1, dtype=np.intp)  # one group, from the first row on
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums of groups of rows, and how many rows each has.
+
+    A sum is kept in two parts, what float64 holds of it and what rounding took away. So it does not depend on the
+    order in which rows are added, and sums over parts of a gallery add up to the sum over all of it.
+
+    >>> thirds = Sums.of_groups(np.array([1e16, 1.0, -1e16]), FIRST)  # plain float64 loses the one
+    >>> thirds.means * 3
+    array([1.])
+    """
+
+    high: Float64s
+    low: Float64s
+    counts: Ints
+
+    @classmethod
+    def of_groups(cls, rows: Floats, first_of_group: Ints) -> Sums:
+        """Adds up each run of rows."""
+        counts = np.diff(first_of_group, append=len(rows))
+        high = rows[first_of_group].astype(np.float64)
+        low = np.zeros_like(high)
+        for group in np.flatnonzero(counts > 1).tolist():
+            first, count = first_of_group[group], counts[group]
+            for row in range(first + 1, first + count):
+                high[group], lost = _sum_and_rest(high[group], rows[row])
+                low[group] += lost
+        return cls(high, low, counts)
+
+    def plus(self, other: Sums) -> Sums:
+        """The sums over both."""
+        high, lost = _sum_and_rest(self.high, other.high)
+        return Sums(high, self.low + other.low + lost, self.counts + other.counts)
+
+    @property
+    def means(self) -> Float64s:
+        """The mean of each group, rounded once."""
+        counts = self.counts.reshape(-1, *[1] * (self.high.ndim - 1))
+        means: Float64s = (self.high + self.low) / counts
+        return means
+
+
+def _sum_and_rest(one: Float64s, other: Floats) -> tuple[Float64s, Float64s]:
+    """A sum as float64 has it, and what it lacks: together they are exact."""
+    total = one + other
+    of_other = total - one
+    return total, (one - (total - of_other)) + (other - of_other)
 
 
 def group_means(values: Floats, first_of_group: Ints) -> Float64s:
@@ -21,25 +72,36 @@ def group_means(values: Floats, first_of_group: Ints) -> Float64s:
     return means
 
 
+def image_sums(embeddings: Floats, first_image: Ints) -> Sums:
+    """What image-weighted centroids are means of; images sorted by disorder, `first_image` of each."""
+    return Sums.of_groups(embeddings, first_image)
+
+
+def patient_sums(embeddings: Floats, patient_of_row: Ints, first_image: Ints) -> Sums:
+    """What patient-weighted centroids are means of: a mean for each patient, added up over those of a disorder.
+
+    Rows are images sorted by disorder and, inside it, by patient. A patient with two disorders has rows in both.
+    """
+    first_of_patient = np.flatnonzero(run_starts(patient_of_row, first_image))
+    first_patient = np.searchsorted(first_of_patient, first_image)
+    return Sums.of_groups(group_means(embeddings, first_of_patient), first_patient)
+
+
 def image_weighted_centroids(embeddings: Floats, first_image: Ints) -> Float64s:
-    """Mean of all images of each disorder (eq:centroid-img); images sorted by disorder, `first_image` of each.
+    """Mean of all images of each disorder (eq:centroid-img).
 
     >>> image_weighted_centroids(np.array([[[1.0]], [[1.0]], [[4.0]]]), np.array([0])).tolist()
     [[[2.0]]]
     """
     # raw mean: the paper averages without normalising, so long vectors weigh more
-    return group_means(embeddings, first_image)
+    return image_sums(embeddings, first_image).means
 
 
 def patient_weighted_centroids(embeddings: Floats, patient_of_row: Ints, first_image: Ints) -> Float64s:
     """Mean per patient, then mean over the patients of each disorder (eq:centroid-pat).
 
-    Rows are images sorted by disorder and, inside it, by patient. A patient with two disorders has rows in both.
-
     >>> rows = np.array([[[1.0]], [[1.0]], [[4.0]]])  # two images of one patient, one of another
     >>> patient_weighted_centroids(rows, np.array([0, 0, 1]), np.array([0])).tolist()
     [[[2.5]]]
     """
-    first_of_patient = np.flatnonzero(run_starts(patient_of_row, first_image))
-    first_patient = np.searchsorted(first_of_patient, first_image)
-    return group_means(group_means(embeddings, first_of_patient), first_patient)
+    return patient_sums(embeddings, patient_of_row, first_image).means

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mien.core.arrays import Float32s, Float64s, Floats, Ints
-from mien.core.centroids import FIRST, image_weighted_centroids, patient_weighted_centroids
+from mien.core.centroids import FIRST, Sums, image_sums, patient_sums
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError
@@ -32,6 +32,11 @@ class GalleryIndex:
     image_lengths: Float64s  # (images, representations)
     image_centroid_rows: Float32s  # (disorders, representations * dimensions)
     patient_centroid_rows: Float32s
+    image_sums: Float64s  # (disorders, 2, representations * dimensions): what these centroids are means of
+    patient_sums: Float64s
+    let_go: Callable[[int, int], None] = lambda _start, _end: (
+        None
+    )  # of image rows that were read, where they are mapped
 
     @property
     def index(self) -> GalleryIndex:
@@ -42,6 +47,17 @@ class GalleryIndex:
         """The unit rows of the disorders' centroids of one kind."""
         return self.image_centroid_rows if kind == "image" else self.patient_centroid_rows
 
+    def sums(self, kind: CentroidKind) -> Sums:
+        """What the disorders' centroids of one kind are means of, to be added to those of other parts of a gallery."""
+        roster = self.roster
+        both = self.image_sums if kind == "image" else self.patient_sums
+        high, low = both.reshape(len(both), 2, self.encoder.representations, -1).swapaxes(0, 1)
+        return Sums(high, low, roster.images_of_disorder if kind == "image" else roster.patients_of_disorder)
+
+    def sums_of(self, images: Ints, kind: CentroidKind) -> Sums:
+        """The same for one disorder, of which only some images are there, sorted by patient."""
+        return disorder_sums(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
+
     def raw_embeddings(self, images: Ints) -> Float64s:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
         representations = self.encoder.representations
@@ -51,16 +67,15 @@ class GalleryIndex:
 
     def centroid_row_of(self, images: Ints, kind: CentroidKind) -> Float64s:
         """The unit row of the centroid of some images, which are sorted by patient."""
-        centroid = disorder_centroid(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
-        row: Float64s = unit_rows(centroid)[0]
+        row: Float64s = unit_rows(self.sums_of(images, kind).means)[0]
         return row
 
 
-def disorder_centroid(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> Float64s:
-    """The centroid (1, representations, dimensions) of one disorder's images, which are sorted by patient."""
+def disorder_sums(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> Sums:
+    """What the centroid (1, representations, dimensions) of a disorder's images, sorted by patient, is the mean of."""
     if kind == "image":
-        return image_weighted_centroids(embeddings, FIRST)
-    return patient_weighted_centroids(embeddings, patient_of_row, FIRST)
+        return image_sums(embeddings, FIRST)
+    return patient_sums(embeddings, patient_of_row, FIRST)
 
 
 def build_index(
@@ -91,13 +106,18 @@ def build_index(
         image_lengths=allocate("image_lengths", (images, encoder.representations), np.float64),
         image_centroid_rows=allocate("image_centroid_rows", (disorders, width), np.float32),
         patient_centroid_rows=allocate("patient_centroid_rows", (disorders, width), np.float32),
+        image_sums=allocate("image_sums", (disorders, 2, width), np.float64),
+        patient_sums=allocate("patient_sums", (disorders, 2, width), np.float64),
     )
     for disorder in range(disorders):
         rows = roster.images_with(disorder)
         raw = read(rows)
         index.image_rows[rows] = unit_rows(raw)
         index.image_lengths[rows] = embedding_lengths(raw)
-        patient_of_row = roster.patient_of_image[rows]
-        index.image_centroid_rows[disorder] = unit_rows(disorder_centroid(raw, patient_of_row, "image"))[0]
-        index.patient_centroid_rows[disorder] = unit_rows(disorder_centroid(raw, patient_of_row, "patient"))[0]
+        of_images = disorder_sums(raw, roster.patient_of_image[rows], "image")
+        of_patients = disorder_sums(raw, roster.patient_of_image[rows], "patient")
+        index.image_centroid_rows[disorder] = unit_rows(of_images.means)[0]
+        index.patient_centroid_rows[disorder] = unit_rows(of_patients.means)[0]
+        index.image_sums[disorder] = of_images.high.reshape(width), of_images.low.reshape(width)
+        index.patient_sums[disorder] = of_patients.high.reshape(width), of_patients.low.reshape(width)
     return index

@@ -16,7 +16,7 @@ from mien.core.arrays import Bools, Float64s, Floats, Ints
 from mien.core.cohort import Encodings
 from mien.core.embeddings import mean_cosine_distance, unit_rows
 from mien.core.fusion import fuse_distances, fuse_embeddings
-from mien.core.index import CentroidKind, disorder_centroid
+from mien.core.index import CentroidKind, disorder_sums
 from mien.core.method import Method
 from mien.core.outcomes import MISSED, true_ranks
 from mien.core.progress import Progress, silent
@@ -218,7 +218,7 @@ def _centroid_rows(table: Table, encodings: Encodings, rows: Ints) -> dict[Centr
         images = roster.images_with(disorder)
         raw = encodings.embeddings[rows[images]]
         for kind, of_kind in centroids.items():
-            of_kind[disorder] = unit_rows(disorder_centroid(raw, roster.patient_of_image[images], kind))[0]
+            of_kind[disorder] = unit_rows(disorder_sums(raw, roster.patient_of_image[images], kind).means)[0]
     return centroids
 
 

@@ -22,7 +22,14 @@ from mien.core.errors import CorruptGalleryError, shown
 from mien.core.index import GalleryIndex, build_index
 from mien.core.roster import Disorder, Roster
 
-MATRICES = ("image_rows", "image_lengths", "image_centroid_rows", "patient_centroid_rows")
+MATRICES = (
+    "image_rows",
+    "image_lengths",
+    "image_centroid_rows",
+    "patient_centroid_rows",
+    "image_sums",
+    "patient_sums",
+)
 ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
 TEMPORARY = ".new"
 
@@ -85,7 +92,7 @@ def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryInd
             disorders=tuple(Disorder(*fields) for fields in described["disorders"]),
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
-        matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
+        matrices: dict[str, Any] = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
         return GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices)
     except (ValueError, KeyError, TypeError) as error:
         advice = f"delete the files index-{generation}.*, mien makes them again"
@@ -114,7 +121,7 @@ def damaged_rows(directory: Path, generation: int, fingerprint: str) -> Iterator
             if zlib.crc32(row) != checksum:
                 whose = (
                     f"disorder {shown(index.roster.disorders[number].disorder_id)}"
-                    if "centroid" in field
+                    if "centroid" in field or "sums" in field
                     else f"image {shown(index.roster.image_ids[number])}"
                 )
                 yield f"{path.name}: row {number} ({whose}) is damaged"
