@@ -24,6 +24,7 @@ FLOORS = {  # imports point downwards only
     "cli": 5,
     "benchmark": 4,
     "service": 3,
+    "cluster": 2,
     "report": 2,
     "training": 2,
     "encoding": 1,

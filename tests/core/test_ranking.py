@@ -65,7 +65,7 @@ def test_an_answer_does_not_depend_on_the_batch(rng, method, monkeypatch):
     queries = [Query.of(random_query_arrays(rng, cohort, 1 + i % 3), patient_id=f"q{i}") for i in range(20)]
     together = rank(cohort, queries, method)
     assert together == [ranking for query in queries for ranking in rank(cohort, query, method)]
-    monkeypatch.setattr("mien.core.ranking.DISTANCES_PER_BLOCK", 1)
+    monkeypatch.setattr("mien.core.whole.DISTANCES_PER_BLOCK", 1)
     assert together == rank(cohort, queries, method)
 
 

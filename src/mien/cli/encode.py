@@ -19,6 +19,7 @@ def encode(
     encoder: Annotated[str | None, typer.Option(help="The encoder, a name or a folder.", show_default=False)] = None,
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
+    cluster: options.ClusterOption = None,
     json: options.JsonOption = False,
 ) -> None:
     """Turn photos into embeddings; a run that was cut off goes on where it stopped."""
@@ -39,9 +40,17 @@ def encode(
     own_files = {path.resolve() for path in (out, journal, table)}
     found = find_photos(paths, short_ids=short_ids or suffix == ".csv", own_files=own_files)
     photos = chosen_photos(found, face)
-    loaded = encoder_for(None, encoder).load()
+    stored = encoder_for(None, encoder)
+    loaded = stored.load()
     check_writable(out, list(found), loaded.encoder)
-    results = encode_photos(loaded, photos, journal)
+    if cluster is None:
+        results = encode_photos(loaded, photos, journal)
+    else:
+        from mien.cluster.connection import connected  # noqa: PLC0415 heavy
+        from mien.cluster.photos import ClusterEncoder  # noqa: PLC0415
+
+        with connected(cluster) as workers:
+            results = encode_photos(ClusterEncoder.of(workers, stored), photos, journal)
     write_photos(table, results)
     encoded = sum(isinstance(result, EncodedPhoto) for result in results)
     if not encoded:

@@ -65,6 +65,14 @@ EncoderOption = Annotated[
 AllowMissingOption = Annotated[
     bool, typer.Option("--allow-missing", help="Go on without images that have no encoding, and list them.")
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="local|tcp://HOST:PORT|FILE",
+        help="Work on a Dask cluster: this machine's cores, a scheduler's address, or the file that it wrote.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine output.")]
 
 

@@ -16,7 +16,7 @@ from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown, shown_ids
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
-from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
+from mien.encoding.photo_encoder import EncodedPhoto, EncodesPhotos, Photo, RefusedPhoto, Result
 from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for
 from mien.encoding.subject import Choice
@@ -94,7 +94,7 @@ def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> lis
     return [Photo(image_id, path, choice_of.get(image_id, every)) for image_id, path in paths.items()]
 
 
-def encode_photos(encoder: PhotoEncoder, photos: Sequence[Photo], journal: Path | None = None) -> list[Result]:
+def encode_photos(encoder: EncodesPhotos, photos: Sequence[Photo], journal: Path | None = None) -> list[Result]:
     """Encodes photos under a progress bar; with a journal, a run that was cut off goes on."""
     with show.progress("encoding photos") as report:
         if journal is not None:

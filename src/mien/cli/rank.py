@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,19 +12,20 @@ import typer
 from mien.cli import options, show
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
+from mien.core.evidence import Ranking
 from mien.core.examination import examine
 from mien.core.method import Method
-from mien.core.ranking import Ranking
 from mien.core.ranking import rank as rank_queries
 from mien.report.rankings import check_out, examination_document, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_queries
+from mien.storage.sharded import AnyGallery, ShardedGallery
 
 QUERIES_PER_STEP = 500  # between two movements of the progress bar
 
 
 def rank(
-    gallery: Annotated[Path, typer.Option(help="The gallery's directory.")],
+    gallery: Annotated[list[Path], typer.Option(help="The gallery's directory; several count as one gallery.")],
     photos: Annotated[list[Path] | None, typer.Argument(metavar="[PHOTO...]", help="Photos of one patient.")] = None,
     encodings: options.EncodingsOption = None,
     metadata: options.MetadataOption = None,
@@ -36,6 +38,7 @@ def rank(
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
     allow_missing: options.AllowMissingOption = False,
+    cluster: options.ClusterOption = None,
     out: Annotated[Path | None, typer.Option(help="Write the rankings to a .json, .tsv or .parquet file.")] = None,
     json: options.JsonOption = False,
 ) -> None:
@@ -44,19 +47,20 @@ def rank(
     if not (top.lower() == "all" or (top.isdecimal() and int(top) > 0)):
         raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
     if out is not None:
-        check_out(out, inputs=[*([encodings] if encodings else photos or ()), *(metadata or ())], gallery=gallery)
-    opened = Gallery.open(gallery)
-    opened.index  # noqa: B018 an empty gallery is refused before anything is read
-    queries, beside = _queries(photos, encodings, metadata, encoder, face, opened.encoder, allow_missing=allow_missing)
+        check_out(out, inputs=[*([encodings] if encodings else photos or ()), *(metadata or ())], galleries=gallery)
     limit = None if top.lower() == "all" else int(top)
-    examination = None
-    if photos and chosen.fusion != "none":
-        with show.progress("ranking"):
-            examination = examine(opened, queries[0], chosen, top=limit)
-        rankings, document = [examination.ranking], examination_document(examination, opened, chosen)
-    else:
-        rankings = _rankings(opened, queries, chosen, limit)
-        document = ranking_document(rankings, opened, chosen)
+    with _opened(gallery, cluster) as opened:
+        queries, beside = _queries(
+            photos, encodings, metadata, encoder, face, opened.encoder, allow_missing=allow_missing
+        )
+        examination = None
+        if photos and chosen.fusion != "none":
+            with show.progress("ranking"):
+                examination = examine(opened, queries[0], chosen, top=limit)
+            rankings, document = [examination.ranking], examination_document(examination, opened, chosen)
+        else:
+            rankings = _rankings(opened, queries, chosen, limit)
+            document = ranking_document(rankings, opened, chosen)
     if out is not None:
         write_rankings(out, {**document, **beside})
         show.note(f"{out}: {len(rankings):,} rankings")
@@ -66,7 +70,24 @@ def rank(
         show.print_answer(rankings, opened, chosen, examination.evidence if examination else ())
 
 
-def _rankings(gallery: Gallery, queries: Sequence[Query], method: Method, top: int | None) -> list[Ranking]:
+@contextmanager
+def _opened(directories: list[Path], cluster: str | None) -> Iterator[AnyGallery]:
+    """One gallery, or several as one; here, or where the workers of a cluster see them."""
+    if cluster is None and len(directories) == 1:
+        gallery = Gallery.open(directories[0])
+        gallery.index  # noqa: B018 an empty gallery is refused before anything is read
+        yield gallery
+    elif cluster is None:
+        yield ShardedGallery.open(directories)
+    else:
+        from mien.cluster.connection import connected  # noqa: PLC0415 heavy
+        from mien.cluster.galleries import open_galleries  # noqa: PLC0415
+
+        with connected(cluster) as workers:
+            yield open_galleries(workers, directories)
+
+
+def _rankings(gallery: AnyGallery, queries: Sequence[Query], method: Method, top: int | None) -> list[Ranking]:
     with show.progress("ranking") as report:
         rankings = []
         for start in range(0, len(queries), QUERIES_PER_STEP):

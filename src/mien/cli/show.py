@@ -15,14 +15,14 @@ from rich.table import Table
 
 from mien.benchmark.measure import Line
 from mien.core.errors import shown, shown_ids
-from mien.core.evidence import RankedDisorder
+from mien.core.evidence import RankedDisorder, Ranking
 from mien.core.examination import DisorderEvidence
 from mien.core.method import Method
 from mien.core.progress import Progress as ReportProgress
-from mien.core.ranking import Ranking
 from mien.report.rankings import NOTICE
 from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut
+from mien.storage.sharded import AnyGallery
 
 if TYPE_CHECKING:
     from mien.encoding.store import StoredEncoder  # onnxruntime is heavy
@@ -110,12 +110,12 @@ def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequen
 
 
 def print_answer(
-    rankings: Sequence[Ranking], gallery: Gallery, method: Method, evidence: Sequence[DisorderEvidence] = ()
+    rankings: Sequence[Ranking], gallery: AnyGallery, method: Method, evidence: Sequence[DisorderEvidence] = ()
 ) -> None:
     """Rankings for a person: what was compared with what, the tables, the notice."""
     counts = gallery.as_dict()
     console().print(
-        f"[bold]gallery[/] {text(str(gallery.directory))}, generation {gallery.generation}:"
+        f"[bold]gallery[/] {text(str(gallery))}, generation {gallery.generation}:"
         f" {counts['images']:,} images of {counts['patients']:,} patients with {counts['disorders']:,} disorders,"
         f" {text(str(gallery.encoder))}",
         soft_wrap=True,

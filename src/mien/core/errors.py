@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 LISTED_PROBLEMS = 100
 Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels of a photo
@@ -46,6 +47,16 @@ def listed(what: object, problems: Sequence[str], advice: str | None = None, *, 
 
 class MienError(Exception):
     """The input was refused; the message says what was found where, and what to do."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, vars(self))
+
+
+def _again(kind: type[MienError], args: tuple[Any, ...], fields: dict[str, Any]) -> MienError:
+    """An error that travelled from another process, whatever its constructor takes."""
+    error = kind.__new__(kind, *args)
+    vars(error).update(fields)
+    return error
 
 
 class InvalidMethodError(MienError, ValueError):
@@ -102,3 +113,7 @@ class CorruptGalleryError(GalleryError):
 
 class GalleryBusyError(GalleryError):
     """Another process is writing to the gallery."""
+
+
+class ClusterError(MienError):
+    """A cluster that cannot be reached, or has lost what it needs."""

@@ -14,7 +14,7 @@ import numpy as np
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, MienError
 from mien.core.progress import Progress
-from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, Result
+from mien.encoding.photo_encoder import EncodedPhoto, EncodesPhotos, Photo, Result
 from mien.encoding.quality import PhotoFacts
 from mien.version import __version__
 
@@ -109,7 +109,7 @@ def discard(path: Path) -> None:
         path.unlink()
 
 
-def encode_into(journal: Journal, encoder: PhotoEncoder, photos: Sequence[Photo], report: Progress) -> list[Result]:
+def encode_into(journal: Journal, encoder: EncodesPhotos, photos: Sequence[Photo], report: Progress) -> list[Result]:
     """Encodes the photos that the journal does not have yet, and hands out all of them in their order."""
     left = [photo for photo in photos if not journal.has(photo)]
     fingerprints = [photo.fingerprint for photo in left]

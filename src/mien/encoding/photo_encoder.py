@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 from stat import S_ISREG
 from time import perf_counter
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -79,6 +80,17 @@ class RefusedPhoto:
 
 
 Result = EncodedPhoto | RefusedPhoto
+
+
+class EncodesPhotos(Protocol):
+    """Whatever encodes photos, here or elsewhere."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """The identity that its embeddings carry."""
+
+    def encode(self, photos: Sequence[Photo]) -> Iterator[Result]:
+        """Encodes photos in their order."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ from typing import Any
 
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError, shown
-from mien.core.evidence import RankedDisorder
-from mien.core.examination import Case, DisorderEvidence, Examination, Standing
+from mien.core.evidence import RankedDisorder, Ranking
+from mien.core.examination import DisorderEvidence, Examination, Standing
 from mien.core.method import Method
-from mien.core.ranking import Ranking
-from mien.storage.gallery import Gallery
+from mien.core.nearest_cases import Case
+from mien.storage.sharded import AnyGallery
 from mien.version import __version__
 
 NOTICE = "mien supports a clinician's judgement and never gives a diagnosis."
@@ -26,7 +26,7 @@ BANDS_IN_WORDS = {band: f"below {end}" if end < 2 else "everything else" for ban
 EXACT = ("distance", "nearest_distance", "centroid_distance")
 
 
-def ranking_document(rankings: Sequence[Ranking], gallery: Gallery, method: Method) -> dict[str, Any]:
+def ranking_document(rankings: Sequence[Ranking], gallery: AnyGallery, method: Method) -> dict[str, Any]:
     """The answer as plain values, for JSON."""
     return {
         "tool": {"name": "mien", "version": __version__},
@@ -37,7 +37,7 @@ def ranking_document(rankings: Sequence[Ranking], gallery: Gallery, method: Meth
     }
 
 
-def examination_document(examination: Examination, gallery: Gallery, method: Method) -> dict[str, Any]:
+def examination_document(examination: Examination, gallery: AnyGallery, method: Method) -> dict[str, Any]:
     """The answer with the evidence of each disorder: nearest cases, each photo alone, and all but each."""
     document = ranking_document([examination.ranking], gallery, method)
     lines = document["queries"][0]["disorders"]
@@ -126,11 +126,12 @@ def separated(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> str:
     return file.getvalue()
 
 
-def check_out(path: Path, *, inputs: Sequence[Path], gallery: Path) -> None:
+def check_out(path: Path, *, inputs: Sequence[Path], galleries: Sequence[Path]) -> None:
     """Refuses a file name that names no format, or would overwrite what the ranking is made of."""
     if path.suffix.lower() not in SUFFIXES:
         raise MienError(f"{path}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
-    if path.resolve().is_relative_to(gallery.resolve()) or path.resolve() in [file.resolve() for file in inputs]:
+    inside = any(path.resolve().is_relative_to(gallery.resolve()) for gallery in galleries)
+    if inside or path.resolve() in [file.resolve() for file in inputs]:
         raise MienError(f"{path}: this would overwrite the gallery or the input: choose another name")
 
 

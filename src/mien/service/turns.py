@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from mien.core.cohort import Query
+from mien.core.evidence import Ranking
 from mien.core.method import Method
-from mien.core.ranking import Ranking, rank
+from mien.core.ranking import rank
 from mien.storage.gallery import Gallery
 
 MOST_TOGETHER = 16

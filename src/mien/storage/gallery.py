@@ -119,6 +119,9 @@ class Gallery:
                 temporary.unlink(missing_ok=True)
         return len(roster.image_of_label)
 
+    def __str__(self) -> str:
+        return str(self.directory)
+
     def as_dict(self) -> dict[str, Any]:
         """Generation, sizes and encoder, as every answer carries them."""
         return {

@@ -7,6 +7,7 @@ where the JSON file is, the index is whole. Index files are only written and del
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -93,7 +94,8 @@ def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryInd
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
         matrices: dict[str, Any] = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
-        return GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices)
+        let_go = _letting_go(matrices["image_rows"])
+        return GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices, let_go=let_go)
     except (ValueError, KeyError, TypeError) as error:
         advice = f"delete the files index-{generation}.*, mien makes them again"
         raise CorruptGalleryError(f"{path}: {error}: {advice}") from error
@@ -106,6 +108,25 @@ def _map(path: Path) -> npt.NDArray[Any]:
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
     return matrix
+
+
+def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
+    """Takes rows that were read out of this process's memory, and asks for as many more: they follow."""
+    mapped, row = matrix.base, matrix.strides[0]
+    assert isinstance(mapped, np.memmap)
+    pages: mmap.mmap = mapped._mmap  # type: ignore[attr-defined]  # noqa: SLF001 the only way to the map itself
+
+    def advise(start: int, end: int, advice: str) -> None:
+        first = (mapped.offset + start * row) // mmap.PAGESIZE * mmap.PAGESIZE
+        last = min(mapped.offset + end * row, len(pages))
+        if first < last and hasattr(mmap, advice):  # not on every system
+            pages.madvise(getattr(mmap, advice), first, last - first)
+
+    def let_go(start: int, end: int) -> None:
+        advise(start, end, "MADV_DONTNEED")
+        advise(end, 2 * end - start, "MADV_WILLNEED")
+
+    return let_go
 
 
 def damaged_rows(directory: Path, generation: int, fingerprint: str) -> Iterator[str]:

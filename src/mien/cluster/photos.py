@@ -1,0 +1,82 @@
+"""Photos encoded on a cluster: bytes go to the workers, embeddings come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from mien.cluster.work import Cluster, killed
+from mien.core.encoder import Encoder
+from mien.core.errors import InvalidPhotoError
+from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, Photo, PhotoEncoder, RefusedPhoto, Result, read_photo
+from mien.encoding.store import StoredEncoder, encoder_for
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterEncoder:
+    """Encodes as the encoder here does, on workers that have the same one."""
+
+    cluster: Cluster
+    encoder: Encoder  # the identity that its embeddings carry
+    address: str  # the encoder's name, or its folder, as every worker sees it
+
+    @classmethod
+    def of(cls, cluster: Cluster, stored: StoredEncoder) -> ClusterEncoder:
+        """By the name that everybody knows it by, or by its folder."""
+        named = stored.address == stored.manifest.name
+        return cls(cluster, stored.manifest.encoder, stored.address if named else str(stored.folder.resolve()))
+
+    def encode(self, photos: Sequence[Photo]) -> Iterator[Result]:
+        """Encodes photos in their order. Batches of a lost worker are done again; no photo is lost with it."""
+        batches = [photos[start : start + PHOTOS_PER_BATCH] for start in range(0, len(photos), PHOTOS_PER_BATCH)]
+        answers = self.cluster.in_order(encode_there, (self._task(batch) for batch in batches))
+        for batch, answer in zip(batches, answers, strict=True):
+            if isinstance(answer, list):
+                yield from answer
+            else:
+                yield from self._one_by_one(batch, answer)
+
+    def _one_by_one(self, batch: Sequence[Photo], trouble: Exception) -> Iterator[Result]:
+        """After workers died of a batch: each photo alone, and only the one that they died of is refused."""
+        if not is_killed(trouble):
+            raise trouble
+        for photo in batch:
+            [answer] = self.cluster.in_order(encode_there, [self._task([photo])])
+            if isinstance(answer, list):
+                yield from answer
+            elif is_killed(answer):
+                yield RefusedPhoto(photo.image_id, f"{killed(answer)}: try it alone, or make it smaller")
+            else:
+                raise answer
+
+    def _task(self, photos: Sequence[Photo]) -> tuple[list[Photo | RefusedPhoto], str, Encoder]:
+        return [_with_bytes(photo) for photo in photos], self.address, self.encoder
+
+
+def is_killed(error: Exception) -> bool:
+    """Whether workers died."""
+    from distributed import KilledWorker  # noqa: PLC0415 heavy
+
+    return isinstance(error, KilledWorker)
+
+
+def _with_bytes(photo: Photo) -> Photo | RefusedPhoto:
+    try:
+        return replace(photo, source=read_photo(photo.source))
+    except InvalidPhotoError as error:
+        return RefusedPhoto(photo.image_id, str(error))
+
+
+def encode_there(photos: Sequence[Photo | RefusedPhoto], address: str, expected: Encoder) -> list[Result]:
+    """Encodes a few photos on a worker; those that could not be read stay refused."""
+    encoder = _loaded(address, expected)
+    encoded = iter(encoder.encode_batch([photo for photo in photos if isinstance(photo, Photo)]))
+    return [next(encoded) if isinstance(photo, Photo) else photo for photo in photos]
+
+
+@lru_cache(maxsize=1)  # once per worker
+def _loaded(address: str, expected: Encoder) -> PhotoEncoder:
+    stored = encoder_for(None, address)
+    stored.manifest.encoder.require_same(expected, here="a photo on a worker", there="the one who asks")
+    return stored.load()

@@ -1,0 +1,172 @@
+"""Questions to the workers of a cluster. A worker that is lost takes nothing with it: its work is done by another."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any, Generic, Never, TypeVar
+
+from mien.core.errors import ClusterError
+from mien.core.parts import Everywhere
+
+Part = TypeVar("Part")
+Answer = TypeVar("Answer")
+
+SECONDS_WITHOUT_WORKERS = 120
+SECONDS_BETWEEN_LOOKS = 2.0
+UNDER_WAY = 3  # tasks per worker's thread: one at work, the next ones there already
+
+
+class Held(Generic[Part]):
+    """A part on the worker that loaded it; it stays there."""
+
+    def __init__(self, load: Callable[[], Part]) -> None:
+        self.part = load()
+
+    def __reduce__(self) -> Never:
+        raise ClusterError("parts do not travel: whoever asks goes to them")
+
+
+def asked(held: Held[Part], ask: Callable[[Part], Answer]) -> Answer:
+    """A part's answer, given where the part is."""
+    return ask(held.part)
+
+
+def version_here() -> str | None:
+    """The version of mien on a worker."""
+    from mien.version import __version__  # noqa: PLC0415
+
+    return __version__
+
+
+class Cluster:
+    """A client of a scheduler."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def versions(self) -> dict[str, str | None]:
+        """The version of mien of each worker; None where there is none."""
+        self.require_workers()
+        answers = self.client.run(version_here, on_error="return")
+        told = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}  # lost now
+        return {address: answer if isinstance(answer, str) else None for address, answer in told.items()}
+
+    @property
+    def threads(self) -> int:
+        """How many tasks can be at work at once."""
+        found: int = sum(self.client.nthreads().values())
+        return max(1, found)
+
+    @property
+    def workers(self) -> list[str]:
+        """The addresses of those that are there now."""
+        return sorted(self.client.nthreads())
+
+    def everywhere(self, loads: Sequence[Callable[[], Part]]) -> Everywhere[Part]:
+        """Loads parts, spread over the workers, once; they stay as long as somebody can ask them."""
+        parts = Parts(self, loads)
+        parts.ask(type)  # all of them are loaded, or somebody says why not
+        return parts.ask
+
+    def in_order(self, work: Callable[..., Answer], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Answer | Exception]:
+        """Does tasks on whichever worker is free, a few at a time; an answer that is an exception is handed out."""
+        under_way: deque[Any] = deque()
+        most = UNDER_WAY * self.threads
+        for task in tasks:
+            under_way.append(self.client.submit(work, *task, pure=False))
+            if len(under_way) >= most:
+                yield self._outcome(under_way.popleft())
+        while under_way:
+            yield self._outcome(under_way.popleft())
+
+    def _outcome(self, future: Any) -> Any:
+        self._wait([future])
+        error = future.exception()
+        return future.result() if error is None else error
+
+    def _wait(self, futures: list[Any]) -> None:
+        while not self.waited(futures):
+            pass
+
+    def waited(self, futures: list[Any]) -> bool:
+        """Waits a while for answers, and says whether they are there; a cluster without workers is given up."""
+        from distributed import wait  # noqa: PLC0415 heavy
+
+        with explained():
+            try:
+                wait(futures, timeout=SECONDS_BETWEEN_LOOKS)
+            except TimeoutError:
+                if not self.workers:
+                    self.require_workers()
+                return False
+        return True
+
+    def require_workers(self) -> None:
+        try:
+            self.client.wait_for_workers(1, timeout=SECONDS_WITHOUT_WORKERS)
+        except TimeoutError as error:
+            raise ClusterError("the cluster has no workers: start some (dask worker ADDRESS)") from error
+
+
+class Parts(Generic[Part]):
+    """Parts, each on one worker. Those of a worker that is lost are loaded by the others, and asked again."""
+
+    def __init__(self, cluster: Cluster, loads: Sequence[Callable[[], Part]]) -> None:
+        self.cluster = cluster
+        self.loads = loads
+        self.worker_of: dict[int, str] = {}
+        self.held: dict[int, Any] = {}
+        self._place(range(len(loads)))
+
+    def ask(self, ask: Callable[[Part], Answer]) -> list[Answer]:
+        """The answers of all parts."""
+        answers = {part: self._asked(part, ask) for part in self.held}
+        while not self.cluster.waited(list(answers.values())):
+            lost = self._lost()
+            self._place(lost)
+            answers |= {part: self._asked(part, ask) for part in lost}
+        with explained():
+            return [answers[part].result() for part in range(len(self.loads))]
+
+    def _asked(self, part: int, ask: Callable[[Part], Answer]) -> Any:
+        return self.cluster.client.submit(asked, self.held[part], ask, pure=False, workers=[self.worker_of[part]])
+
+    def _lost(self) -> list[int]:
+        there = self.cluster.workers
+        return [part for part, worker in self.worker_of.items() if worker not in there]
+
+    def _place(self, parts: Iterable[int]) -> None:
+        """Loads parts where there are fewest."""
+        self.cluster.require_workers()
+        for part in parts:
+            there = self.cluster.workers
+            taken = Counter(worker for other, worker in self.worker_of.items() if other != part)
+            self.worker_of[part] = min(there, key=lambda worker: taken[worker])
+            self.held[part] = self.cluster.client.submit(
+                Held, self.loads[part], pure=False, workers=[self.worker_of[part]]
+            )
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """What Dask reports of itself, in words that help."""
+    from distributed import KilledWorker  # noqa: PLC0415 heavy
+    from distributed.comm import CommClosedError  # noqa: PLC0415
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise ClusterError(f"{killed(error)}: have they memory enough?") from error
+    except (CancelledError, CommClosedError) as error:
+        raise ClusterError(
+            f"the scheduler is gone ({type(error).__name__}): start the cluster and try again"
+        ) from error
+
+
+def killed(error: Exception) -> str:
+    """What is said of work that its workers did not survive."""
+    attempts = getattr(error, "allowed_failures", 0) + 1
+    return f"{attempts} workers died, one after the other, at the same work"

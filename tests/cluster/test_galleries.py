@@ -1,0 +1,78 @@
+"""Galleries on a cluster answer as one gallery here does."""
+
+import json
+
+import pytest
+
+from mien import Gallery, Query, rank
+from mien.cluster.galleries import open_galleries
+from mien.core.errors import EmptyGalleryError, GalleryError
+from mien.core.examination import examine
+
+from clusters import kill_a_worker, sharded
+from cohorts import random_cohort, random_query_arrays
+
+
+@pytest.fixture
+def cohort(rng):
+    return random_cohort(rng, disorders=12, dimensions=16)
+
+
+def queries_of(rng, cohort):
+    return [*cohort.queries()[:3], *(Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3))]
+
+
+def test_rankings_are_those_of_one_gallery_also_after_a_worker_is_lost(cluster, rng, cohort, tmp_path):
+    gallery = open_galleries(cluster, sharded(cohort, tmp_path, 3))
+    queries = queries_of(rng, cohort)
+    expected = rank(cohort, queries, top=None)
+    assert rank(gallery, queries, top=None) == expected
+    assert examine(gallery, queries[-1]) == examine(cohort, queries[-1])
+    assert gallery.as_dict()["images"] == len(cohort.roster.image_ids)
+    kill_a_worker(cluster)
+    assert rank(gallery, queries, top=None) == expected
+    assert [shard["generation"] for shard in gallery.as_dict()["shards"]] == [1, 1, 1]
+
+
+def test_a_gallery_that_changes_meanwhile_is_not_mixed_up(cluster, rng, cohort, tmp_path):
+    directories = sharded(cohort, tmp_path, 2)
+    gallery = open_galleries(cluster, directories)
+    queries = queries_of(rng, cohort)
+    expected = rank(gallery, queries)
+    for directory in directories:
+        Gallery.remove_patients(directory, [Gallery.open(directory).roster.patient_ids[0]])
+    assert rank(gallery, queries) == expected  # as it was when it was opened
+    kill_a_worker(cluster)
+    with pytest.raises(GalleryError, match=r"part-\d: the gallery was changed in the middle of the work: ask again"):
+        rank(gallery, queries)
+
+
+def test_what_is_wrong_with_a_gallery_is_said_with_the_worker_that_sees_it(cluster, cohort, tmp_path):
+    with pytest.raises(GalleryError, match=r"on worker \S+: .*nowhere holds no gallery"):
+        open_galleries(cluster, [tmp_path / "nowhere"])
+    [whole] = sharded(cohort, tmp_path, 1)
+    Gallery.remove_patients(whole, cohort.roster.patient_ids)
+    with pytest.raises(EmptyGalleryError, match="part-0: the gallery holds no images"):
+        open_galleries(cluster, [whole])
+
+
+def test_rank_takes_several_galleries_here_and_on_a_cluster(mien, cohort, tmp_path):
+    from mien.storage.formats.cohort_parquet import write_encodings_parquet
+
+    directories = sharded(cohort, tmp_path, 2)
+    encodings = tmp_path / "queries.parquet"
+    write_encodings_parquet(encodings, cohort.queries()[0].encodings, lambda _done, _all: None)
+    whole = tmp_path / "whole"
+    Gallery.build(whole, cohort)
+    asked = ["rank", "--encodings", encodings, "--json", "--gallery"]
+    answers = [
+        mien(*asked, whole),
+        mien(*asked, directories[0], "--gallery", directories[1]),
+        mien(*asked, directories[0], "--gallery", directories[1], "--cluster", "local"),
+    ]
+    one, several, there = (json.loads(out) for _, out, _ in answers)
+    assert [code for code, _, _ in answers] == [0, 0, 0]
+    assert one["queries"] == several["queries"] == there["queries"]
+    assert one["gallery"]["images"] == several["gallery"]["images"]
+    assert several["gallery"] == there["gallery"]
+    assert [shard["directory"] for shard in there["gallery"]["shards"]] == [str(path) for path in directories]
