@@ -494,3 +494,21 @@ def test_an_export_is_whole_or_not_there(directory, tmp_path, monkeypatch, cohor
 
 def test_a_new_gallery_is_for_its_keeper_only(directory):
     assert directory.stat().st_mode & 0o077 == 0
+
+
+def test_rows_that_were_let_go_come_back_from_the_file(tmp_path, rng):
+    cohort = random_cohort(rng, disorders=40, dimensions=64)
+    Gallery.build(tmp_path, cohort)
+    index = Gallery.open(tmp_path).index
+    rows = index.image_rows.copy()
+    for start in range(0, len(rows), 7):
+        index.let_go(start, start + 7)
+    np.testing.assert_array_equal(index.image_rows, rows)
+
+
+def test_an_index_of_an_older_version_is_made_anew(tmp_path, rng):
+    cohort = random_cohort(rng)
+    Gallery.build(tmp_path, cohort)
+    for path in tmp_path.glob("index-1.*_sums.npy"):
+        path.unlink()
+    np.testing.assert_array_equal(Gallery.open(tmp_path).index.patient_sums, cohort.index.patient_sums)

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from mien.benchmark import encoding, serving
+from mien.benchmark import encoding, large, serving
 from mien.benchmark.importing import importing_benchmarks
 from mien.benchmark.measure import Line
 from mien.benchmark.ranking import ranking_benchmarks
@@ -16,7 +16,7 @@ from mien.core.errors import MienError
 from mien.encoding.store import DEFAULT, stored_encoder
 from mien.simulation.study import simulated_gmdb
 
-LINES = 7 + serving.LINES
+LINES = 7 + serving.LINES + large.LINES
 STUDY_LINES = 2
 
 
@@ -39,5 +39,6 @@ def benchmarks(size: float) -> Iterator[Line]:
         yield from encoding.encoding_benchmarks(rng, size)
     yield from importing_benchmarks(rng, size / 10)
     yield from ranking_benchmarks(rng, size)
+    yield from large.large_benchmarks(size)
     if size == 1:  # the study has one size
         yield from studying_benchmarks(simulated_gmdb(1))

@@ -45,23 +45,33 @@ class Summary(NamedTuple):
     images_of_disorder: Ints
     patients_of_disorder: Ints
     images: int
-    patients: Ints  # a number for each, from a hash of the id
+    patients: int
 
 
 def summary_of(index: GalleryIndex) -> Summary:
     """Asked of every part when the gallery is opened."""
     roster = index.roster
-    digests = b"".join(
-        hashlib.blake2b(patient_id.encode(), digest_size=8).digest() for patient_id in roster.patient_ids
-    )
     return Summary(
         index.encoder,
         roster.disorders,
         roster.images_of_disorder,
         roster.patients_of_disorder,
         len(roster.image_ids),
-        np.frombuffer(digests, dtype=np.int64).astype(np.intp),
+        len(roster.patient_ids),
     )
+
+
+def patient_numbers(index: GalleryIndex) -> Ints:
+    """A number for each patient, from a hash of the id: shorter to send than the ids of millions."""
+    ids = index.roster.patient_ids
+    digests = b"".join(hashlib.blake2b(patient_id.encode(), digest_size=8).digest() for patient_id in ids)
+    return np.frombuffer(digests, dtype=np.int64).astype(np.intp)
+
+
+def patients_with(index: GalleryIndex, numbers: Collection[int]) -> list[str]:
+    """The patients of this part that have one of these numbers."""
+    own = patient_numbers(index).tolist()
+    return [who for who, number in zip(index.roster.patient_ids, own, strict=True) if number in numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +112,8 @@ class Shards:
         for number, summary in enumerate(summaries[1:], start=2):
             summary.encoder.require_same(encoder, here=f"part {number} of the gallery", there="what stands before it")
             encoder = encoder.completed_by(summary.encoder)
-        _require_one_place(everywhere, summaries)
+        if len(summaries) > 1:
+            _require_one_place(everywhere)
         disorder_of: dict[str, Disorder] = {}
         images: Counter[str] = Counter()
         patients: Counter[str] = Counter()
@@ -124,7 +135,7 @@ class Shards:
             np.array([images[disorder_id] for disorder_id in ids], dtype=np.intp),
             np.array([patients[disorder_id] for disorder_id in ids], dtype=np.intp),
             sum(summary.images for summary in summaries),
-            sum(len(summary.patients) for summary in summaries),
+            sum(summary.patients for summary in summaries),
         )
 
     @property
@@ -288,18 +299,12 @@ def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: Ce
     }
 
 
-def patients_with(index: GalleryIndex, numbers: Collection[int]) -> list[str]:
-    """The patients of this part whose ids have one of these hashes."""
-    own = summary_of(index).patients.tolist()
-    return [who for who, number in zip(index.roster.patient_ids, own, strict=True) if number in numbers]
-
-
 def _unit_row(sums: Sums) -> Float32s:
     return unit_rows(sums.means).astype(np.float32)
 
 
-def _require_one_place(everywhere: Everywhere[GalleryIndex], summaries: Sequence[Summary]) -> None:
-    numbers, counts = np.unique(np.concatenate([summary.patients for summary in summaries]), return_counts=True)
+def _require_one_place(everywhere: Everywhere[GalleryIndex]) -> None:
+    numbers, counts = np.unique(np.concatenate(everywhere(patient_numbers)), return_counts=True)
     if (counts > 1).any():
         suspects = set(numbers[counts > 1].tolist())
         named = Counter(who for part in everywhere(partial(patients_with, numbers=suspects)) for who in part)

@@ -1,0 +1,145 @@
+"""A gallery that may be larger than the memory: ranked from disk, by a process of its own whose memory is watched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.benchmark.measure import Line
+from mien.core.arrays import Float32s, Ints
+from mien.core.cohort import Query
+from mien.core.encoder import Encoder
+from mien.core.index import GalleryIndex
+from mien.core.parts import here
+from mien.core.ranking import rank
+from mien.core.roster import Label, Roster
+from mien.core.shards import Shards
+from mien.storage.index_files import read_index, write_index
+
+IMAGES = 500_000
+SIZES = 4  # an eighth, a quarter, a half, all
+IMAGES_PER_DISORDER, IMAGES_PER_PATIENT = 125, 2
+ENCODER = Encoder(representations=4, dimensions=192)  # an eighth of GM-Arc's, 3 kB an image
+GENERATION, FINGERPRINT = 1, "benchmark"
+RUNS = 4
+BYTES_AT_A_TIME = 1 << 25
+LINES = SIZES + 2
+
+
+class Measured(NamedTuple):
+    """What the process says of itself."""
+
+    images: int
+    ranking: float  # seconds
+    reading: float
+    before: int  # MB in memory before anybody is ranked
+    peak: int
+
+
+def large_benchmarks(size: float) -> Iterator[Line]:
+    """A share of half a million simulated images of an eighth of GM-Arc's dimensions."""
+    disorders = max(1, round(size * IMAGES / (8 * IMAGES_PER_DISORDER))) * 8
+    with tempfile.TemporaryDirectory() as folder:
+        _write(Path(folder), disorders * IMAGES_PER_DISORDER)
+        sizes = [_measured(folder, disorders >> halvings) for halvings in reversed(range(SIZES))]
+    for one in sizes:
+        what = f"rank one patient against {one.images:,} images on disk"
+        yield Line(what, one.ranking, "reading their file once", one.reading, "≤ 2")
+    each = [1e6 * one.ranking / one.images for one in sizes]
+    yield Line(
+        f"the same, per image of {sizes[-1].images:,}", each[-1], f"of {sizes[0].images:,}", each[0], "≈ 1", "µs"
+    )
+    rows = sizes[-1].images * ENCODER.representations * ENCODER.dimensions * 4
+    what = f"memory for it, {sizes[-1].before:,} MB of it to know who is there"
+    yield Line(what, sizes[-1].peak, "their file", rows / 1e6, "", "MB")
+
+
+def _measured(folder: str, disorders: int) -> Measured:
+    command = [sys.executable, "-m", "mien.benchmark.large", folder, str(disorders)]
+    return Measured(*json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))  # noqa: S603 our own
+
+
+def _write(folder: Path, images: int) -> None:
+    """The index of a gallery of so many images, which exist nowhere else."""
+    shape = ENCODER.representations, ENCODER.dimensions
+
+    def read(rows: Ints) -> Float32s:
+        return np.random.default_rng(int(rows[0])).standard_normal((len(rows), *shape), dtype=np.float32)
+
+    write_index(folder, GENERATION, FINGERPRINT, Roster.of_labels(islice(_labels(), images)), ENCODER, read)
+
+
+def _measure(folder: Path, disorders: int) -> Measured:
+    index = _first(read_index(folder, GENERATION, FINGERPRINT), disorders)
+    file = folder / f"index-{GENERATION}.image_rows.npy"
+    query = Query.of(np.random.default_rng(1).standard_normal((1, ENCODER.representations, ENCODER.dimensions)))
+    shards = Shards.of(here([index]))
+    index.roster.patient_of_id, index.roster.image_of_id  # noqa: B018 who is there, before anybody asks
+    before = _memory("VmRSS")
+    ranking, reading = [], []
+    for _ in range(RUNS):
+        ranking.append(_seconds_from_disk(file, partial(rank, shards, query)))
+        reading.append(_seconds_from_disk(file, partial(_read, file, index)))
+    return Measured(len(index.image_rows), min(ranking), min(reading), before, _memory("VmHWM"))
+
+
+def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
+    """The gallery of the first disorders alone: their images stand first."""
+    roster = index.roster
+    if disorders == len(roster.disorders):
+        return index
+    images = disorders * IMAGES_PER_DISORDER
+    return replace(
+        index,
+        roster=Roster.of_labels(islice(_labels(), images)),
+        image_rows=index.image_rows[:images],
+        image_lengths=index.image_lengths[:images],
+        image_centroid_rows=index.image_centroid_rows[:disorders],
+        patient_centroid_rows=index.patient_centroid_rows[:disorders],
+    )
+
+
+def _labels() -> Iterator[Label]:
+    """As many as one wants."""
+    for image in count():
+        yield Label(f"i{image:07}", f"p{image // IMAGES_PER_PATIENT:07}", f"d{image // IMAGES_PER_DISORDER:05}")
+
+
+def _seconds_from_disk(file: Path, action: Callable[[], object]) -> float:
+    """How long something takes; the system is asked to forget the file first."""
+    with file.open("rb") as opened:
+        if hasattr(os, "posix_fadvise"):  # not on every system
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def _read(file: Path, index: GalleryIndex) -> None:
+    buffer = memoryview(bytearray(BYTES_AT_A_TIME))
+    left = index.image_rows.nbytes
+    with file.open("rb", buffering=0) as opened:
+        while left > 0:
+            left -= opened.readinto(buffer[: min(left, len(buffer))]) or left
+
+
+def _memory(kind: str) -> int:
+    """MB of this process: VmRSS now, VmHWM at most."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1000 for line in lines if line.startswith(kind))
+
+
+if __name__ == "__main__":
+    json.dump(_measure(Path(sys.argv[1]), int(sys.argv[2])), sys.stdout)
