@@ -15,7 +15,7 @@ from mien.core.errors import EmptyGalleryError, EncoderMismatchError, GalleryErr
 from mien.core.examination import examine
 from mien.core.method import TWELVE_METHODS
 from mien.core.partial import Question, look, merged
-from mien.core.parts import here
+from mien.core.parts import Here
 from mien.core.shards import Shards
 
 from cohorts import random_cohort, random_query_arrays
@@ -40,7 +40,7 @@ def dealt(cohort, rng, parts):
 
 
 def shards_of(cohorts):
-    return Shards.of(here([cohort.index for cohort in cohorts]))
+    return Shards.of(Here([cohort.index for cohort in cohorts]))
 
 
 @settings(max_examples=25, deadline=None)
@@ -165,14 +165,17 @@ def test_questions_and_answers_can_travel(rng):
     import pickle
 
     cohort = random_cohort(rng)
+    parts = dealt(cohort, rng, 2)
     asked = []
 
-    def everywhere(ask):
-        asked.append(ask)
-        return [pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(ask))(cohort.index)))]
+    class Elsewhere(Here):
+        def __call__(self, ask):
+            asked.append(ask)
+            there = pickle.loads(pickle.dumps(ask))
+            return [pickle.loads(pickle.dumps(there(part))) for part in self.parts]
 
     queries = [*cohort.queries()[:2], Query.of(random_query_arrays(rng, cohort, 2))]
-    shards = Shards.of(everywhere)
+    shards = Shards.of(Elsewhere([part.index for part in parts]))
     assert rank(shards, queries) == rank(cohort, queries)
     assert examine(shards, queries[2]) == examine(cohort, queries[2])
     assert all(isinstance(ask, partial) or ask.__module__.startswith("mien.") for ask in asked)

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 
 from mien import BASELINE, FULL, Encodings, Label, Method
+from mien.core.method import TWELVE_METHODS
 from mien.core.study import Fold, ImageFacts, Release, Split, Study
 from mien.evaluation.cases import rounds_of, validation_rounds
 from mien.evaluation.comparison import Comparison, Ranks
 from mien.evaluation.experiments import (
     EXPERIMENTS,
+    METHODS_OF,
     confounders,
     distances,
     gallery_size,
     growth,
     lambda_selection,
     lambda_sensitivity,
+    methods_of,
     number_of_images,
     oracle,
     proportional,
@@ -306,6 +309,27 @@ def test_the_map_is_the_same_every_time():
     assert tsne.run(lab) == tsne.run(lab)
     kinds = [point.kind for point in tsne.run(lab)["tsne"]]
     assert kinds.count("centroid") == 3
+
+
+def test_experiments_ask_for_no_method_but_those_that_they_name(monkeypatch):
+    embeddings = [*PLACES, at(10), at(80), at(45), at(50)]
+    lab = lab_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"], alphas=proportional.ALPHAS)
+    asked, ranks = set(), lab.comparison.ranks
+    monkeypatch.setattr(
+        lab.comparison,
+        "ranks",
+        lambda test_set, gallery, method: asked.add(method) or ranks(test_set, gallery, method),
+    )
+    for name in METHODS_OF.keys() - {"tsne"}:  # four photos make no map
+        asked.clear()
+        EXPERIMENTS[name](lab)
+        assert asked <= set(methods_of([name])), name
+
+
+def test_methods_are_known_ahead_where_every_experiment_names_its_own():
+    assert methods_of(["splits"]) == [BASELINE]
+    assert set(methods_of(["headline", "ablation"])) == set(TWELVE_METHODS)
+    assert methods_of(EXPERIMENTS) is None
 
 
 def test_every_experiment_has_its_file():

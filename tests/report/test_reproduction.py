@@ -187,6 +187,39 @@ class TestWhatAStudyLacks:
 
 
 @pytest.mark.usefixtures("without_drawing")
+class TestSomeExperimentsOnly:
+    def test_its_numbers_are_those_of_the_whole_run(self, report, study, tmp_path):
+        reproduce(study, tmp_path, seed=1, only=["headline", "oracle"])
+        whole, some = (results_of(folder) for folder in (report, tmp_path))
+        assert some["tables"].keys() == {"headline", "headline_curves", "oracle", "oracle_per_patient", "agreement"}
+        for name, rows in some["tables"].items():
+            assert rows == [row for row in whole["tables"][name] if name != "agreement" or row in rows]
+        assert some["protocol"] == whole["protocol"]
+        assert some["findings"] == [finding for finding in whole["findings"] if finding in some["findings"]] != []
+        assert {path.stem for path in (tmp_path / "figures").iterdir()} == {"agreement", "headline", "oracle"}
+
+    def test_the_page_says_nothing_of_the_others(self, study, tmp_path):
+        reproduce(study, tmp_path, seed=1, only=["splits"])
+        page = Page(tmp_path)
+        assert "Who is in the study?" in page.text
+        assert MISSING not in page.text
+        for title in ("How good is the full method?", "Does it find what the paper finds?", "A map of the gallery"):
+            assert title not in page.text
+        for address in page.links:
+            assert address[1:] in page.ids if address.startswith("#") else (tmp_path / address).is_file(), address
+
+    def test_nothing_of_an_earlier_report_stays(self, report, study, tmp_path):
+        out = shutil.copytree(report, tmp_path / "report")
+        reproduce(study, out, seed=1, only=["headline"])
+        assert {path.stem for path in (out / "tables").iterdir()} == {"headline", "headline_curves", "agreement"}
+        assert {path.stem for path in (out / "figures").iterdir()} == {"headline", "agreement"}
+
+
+def test_every_table_is_known_to_the_report(tables):
+    assert tables.keys() == reproduction.TABLES
+
+
+@pytest.mark.usefixtures("without_drawing")
 def test_names_cannot_break_the_page(study, tmp_path):
     evil = "<script>alert(1)</script>\"'&amp;"
     disorders = {key: Disorder(key, f"{evil}{key}") for key in study.disorders}
@@ -220,7 +253,8 @@ class TestWhereItMayBeWritten:
 def test_progress_goes_forward_to_the_end(study, tmp_path, without_drawing):
     steps = []
     sibling = dataclasses.replace(study, folds=study.folds[:1])
-    done = reproduce(study, tmp_path, seed=1, siblings=[lambda: sibling], progress=lambda *step: steps.append(step))
+    siblings = [(lambda: sibling, None)]
+    done = reproduce(study, tmp_path, seed=1, siblings=siblings, progress=lambda *step: steps.append(step))
     places = [place for _, place, _ in steps]
     assert places == sorted(places)
     assert steps[-1][0] == "figures"

@@ -7,6 +7,7 @@ import pytest
 
 from mien import BASELINE, FULL, Method
 from mien.core.method import TWELVE_METHODS
+from mien.evaluation.accuracy import accuracy
 from mien.evaluation.agreement import accuracy_cells, mean_absolute_error, mean_cells, worst
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
@@ -17,8 +18,9 @@ from mien.evaluation.lab import Lab
 from mien.evaluation.published import DISTANCES, SPLITS
 from mien.evaluation.results import evaluate
 from mien.simulation.calibration import calibrate
-from mien.simulation.embeddings import Layout
+from mien.simulation.embeddings import Layout, simulated_embeddings
 from mien.simulation.parameters import PARAMETERS
+from mien.simulation.shape import Patients
 from mien.simulation.study import simulated_gmdb
 
 SEEDS = (1, 2, 3)  # none that scripts/calibrate.py looks at
@@ -34,6 +36,11 @@ def studies():
 @pytest.fixture(scope="module")
 def comparisons(studies):
     return [Comparison(study.encodings, rounds_of(study)) for study in studies]
+
+
+@pytest.fixture(scope="module")
+def grown():
+    return simulated_gmdb(1, layout=LATENT, growth=2)
 
 
 def mean_over_seeds(values):
@@ -84,6 +91,49 @@ def test_the_same_seed_gives_the_same_bits():
         evaluate(Comparison(study.encodings, rounds_of(study)[:2]), TWELVE_METHODS, seed=1) for study in (one, again)
     ]
     assert results[0] == results[1]
+
+
+class TestGrowth:
+    def test_it_is_of_the_same_shape_and_twice_the_size(self, grown):
+        assert grown.source == "GMDB v1.1.4-simulated-1-x2"
+        lines = {line.part: line for line in splits.run(Lab(grown, None))["splits"]}
+        for part, published in SPLITS.items():
+            for name in ("images", "patients", "disorders"):
+                value = getattr(published, name)
+                assert value is None or getattr(lines[part], name) == pytest.approx(2 * value, abs=0.1), (part, name)
+
+    def test_its_first_half_is_the_database_without_growth(self, grown, studies):
+        images = len(studies[0].encodings.image_ids)
+        assert grown.encodings.image_ids[:images] == studies[0].encodings.image_ids
+        assert grown.encodings.embeddings[:images].tobytes() == studies[0].encodings.embeddings.tobytes()
+        assert grown.folds[3].rare.test[: len(studies[0].folds[3].rare.test)] == studies[0].folds[3].rare.test
+        assert grown.facts_of_image.keys() == set(grown.encodings.image_ids)
+
+    def test_its_second_half_is_other_people_seen_by_the_same_encoder(self, grown):
+        embeddings = grown.encodings.embeddings
+        assert len({row.tobytes() for row in embeddings}) == len(embeddings)
+        means = [half.mean(axis=0).ravel() for half in np.array_split(embeddings, 2)]
+        assert np.corrcoef(*means)[0, 1] > 0.8  # what all faces share points the same way
+
+    def test_people_who_share_a_space_are_rotated_alike(self):
+        people = Patients(np.array([0, 400]), np.array([60, 60]), ("train", "rare"), ((), ()), {})
+        space, layout = {}, Layout(views=1, dimensions=120)
+        draws = [
+            simulated_embeddings(people, PARAMETERS, rng=np.random.default_rng(seed), layout=layout, space=space)
+            for seed in (1, 2)
+        ]
+        for model in range(3):
+            both = np.concatenate([draw[:, model] for draw in draws])
+            assert np.linalg.matrix_rank(both, tol=1e-2) == PARAMETERS.latent_dimensions
+
+    def test_disorders_are_harder_to_find_among_more_of_them(self, grown, studies):
+        accuracies = []
+        for study in (studies[0], grown):
+            comparison = Comparison(study.encodings, rounds_of(study)[:1], methods=[BASELINE])
+            folds = [comparison.ranks(test_set, "unified", BASELINE) for test_set in ("freq", "rare")]
+            accuracies.append([accuracy(of_set, top=1) for of_set in folds])
+        for once, twice in zip(*accuracies, strict=True):
+            assert once / 2 < twice < once
 
 
 def test_accuracies_are_near_the_published_ones(comparisons):

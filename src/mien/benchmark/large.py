@@ -22,7 +22,7 @@ from mien.core.arrays import Float32s, Ints
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.index import GalleryIndex
-from mien.core.parts import here
+from mien.core.parts import Here
 from mien.core.ranking import rank
 from mien.core.roster import Label, Roster
 from mien.core.shards import Shards
@@ -85,7 +85,7 @@ def _measure(folder: Path, disorders: int) -> Measured:
     index = _first(read_index(folder, GENERATION, FINGERPRINT), disorders)
     file = folder / f"index-{GENERATION}.image_rows.npy"
     query = Query.of(np.random.default_rng(1).standard_normal((1, ENCODER.representations, ENCODER.dimensions)))
-    shards = Shards.of(here([index]))
+    shards = Shards.of(Here([index]))
     index.roster.patient_of_id, index.roster.image_of_id  # noqa: B018 who is there, before anybody asks
     before = _memory("VmRSS")
     ranking, reading = [], []

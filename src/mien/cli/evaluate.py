@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -12,6 +14,9 @@ from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.core.study import Study
 from mien.storage.formats.gmdb_folder import read_gmdb
 from mien.storage.loading import LeftOut, Source, load_cohort
+
+if TYPE_CHECKING:
+    from mien.evaluation.comparison import Places  # scipy is heavy
 
 GmdbOption = Annotated[
     Path | None, typer.Option("--gmdb", metavar="DIR", help="A folder with the tables of a GMDB version.")
@@ -43,6 +48,7 @@ def evaluate(
     ] = False,
     seed: SeedOption = 1,
     encoder: options.EncoderOption = None,
+    cluster: options.ClusterOption = None,
     json: options.JsonOption = False,
 ) -> None:
     """Accuracy of methods by the paper's protocol: frequent and rare sets, unified and split galleries."""
@@ -71,9 +77,9 @@ def evaluate(
         if folds is not None or gallery_patients is not None:
             raise typer.BadParameter("--folds and --gallery-patients belong to --cohort: GMDB brings its own folds")
         study = load_gmdb(gmdb, encodings, encoder)
-    alphas = sorted({method.alpha for method in methods if method.score == "proportional"})
-    with show.progress("comparing") as report:
-        comparison = Comparison(study.encodings, rounds_of(study), alphas=alphas, progress=report)
+    with on_cluster(cluster) as places, show.progress("comparing") as report:
+        parts = places.of_file(cohort or encodings or Path())
+        comparison = Comparison(study.encodings, rounds_of(study), methods=methods, parts=parts, progress=report)
     with show.progress("measuring"):
         results = evaluate_methods(comparison, methods, seed=seed, per_image=per_image)
     document = evaluation_document(study, comparison, results, seed=seed, per_image=per_image)
@@ -82,6 +88,37 @@ def evaluate(
     else:
         show_study.print_study(study, document["protocol"])
         show_study.print_results(results, published=cohort is None and not per_image)
+
+
+class StudyPlaces(Protocol):
+    """Where the gallery images of a study are."""
+
+    def of_file(self, path: Path, /) -> Places | None:
+        """Those of an encodings file; None: here, where it was read."""
+
+    def of_simulation(self, seed: int, growth: int, /) -> Places | None:
+        """Those of a simulated GMDB."""
+
+
+class _Here:
+    def of_file(self, _path: Path, /) -> None:
+        return None
+
+    def of_simulation(self, _seed: int, _growth: int, /) -> None:
+        return None
+
+
+@contextmanager
+def on_cluster(where: str | None) -> Iterator[StudyPlaces]:
+    """The workers of a cluster, if there is one."""
+    if where is None:
+        yield _Here()
+    else:
+        from mien.cluster.connection import connected  # noqa: PLC0415 heavy
+        from mien.cluster.studies import PlacesOnCluster  # noqa: PLC0415
+
+        with connected(where) as workers:
+            yield PlacesOnCluster(workers)
 
 
 def load_gmdb(gmdb: Path | None, encodings: Path | None, encoder: str | None) -> Study:

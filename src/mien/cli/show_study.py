@@ -12,6 +12,7 @@ from mien.cli.show import console, note, print_simulated, text
 from mien.core.errors import shown_ids
 from mien.core.method import BASELINE, NAMED_METHODS, Method
 from mien.core.study import Study
+from mien.evaluation.lab import rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
 
@@ -37,7 +38,7 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
 
 def print_results(results: Sequence[Result], *, published: bool) -> None:
     """Accuracies, a table per gallery and set; where it makes sense, with the published top-1."""
-    width = max(len(method_name(result.method)) for result in results)
+    width = max((len(method_name(result.method)) for result in results), default=0)
     for gallery, test_set in dict.fromkeys((result.gallery, result.set) for result in results):
         chosen = [result for result in results if (result.set, result.gallery) == (test_set, gallery)]
         beside = published and gallery == "unified"
@@ -87,13 +88,14 @@ def print_reproduction(done: Reproduction, out: Path) -> None:
     from mien.evaluation.agreement import mean_absolute_error, worst  # noqa: PLC0415 scipy is heavy
 
     print_study(done.study, done.protocol)
-    print_results([row for row in done.tables["headline"] if isinstance(row, Result)], published=True)
+    print_results(rows_of(done.tables, "headline", Result), published=True)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("finding of the paper", "holds", "found"):
         table.add_column(name)
     for finding in done.findings:
         table.add_row(finding.claim, "[green]yes[/]" if finding.holds else "[red]no[/]", finding.found)
-    console().print(table)
+    if done.findings:
+        console().print(table)
     off = worst(done.cells)
     runs = f", mean of {done.runs} simulated databases" if done.runs > 1 else ""
     console().print(

@@ -18,6 +18,7 @@ from mien.version import __version__
 def simulate(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write: new, or empty.")],
     seed: Annotated[int, typer.Option(help="The same seed gives the same patients.", min=0)] = 1,
+    growth: Annotated[int, typer.Option(help="So many times as many disorders, patients and images.", min=1)] = 1,
     csv: Annotated[bool, typer.Option("--csv", help="Write the encodings in the GM-Arc layout too.")] = False,
     json: options.JsonOption = False,
 ) -> None:
@@ -26,9 +27,9 @@ def simulate(
 
     require_empty(out)
     with show.progress("simulating"):
-        study = simulated_gmdb(seed)
+        study = simulated_gmdb(seed, growth=growth)
     with show.progress("writing") as report:
-        write_gmdb(out, study, version(seed), csv=csv, progress=report)
+        write_gmdb(out, study, version(seed, growth), csv=csv, progress=report)
     _print_result(out, study, seed, json=json)
 
 

@@ -13,6 +13,7 @@ from mien.core.parts import Everywhere
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
+Whole = TypeVar("Whole")
 
 SECONDS_WITHOUT_WORKERS = 120
 SECONDS_BETWEEN_LOOKS = 2.0
@@ -68,8 +69,8 @@ class Cluster:
     def everywhere(self, loads: Sequence[Callable[[], Part]]) -> Everywhere[Part]:
         """Loads parts, spread over the workers, once; they stay as long as somebody can ask them."""
         parts = Parts(self, loads)
-        parts.ask(type)  # all of them are loaded, or somebody says why not
-        return parts.ask
+        parts(type)  # all of them are loaded, or somebody says why not
+        return parts
 
     def in_order(self, work: Callable[..., Answer], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Answer | Exception]:
         """Does tasks on whichever worker is free, a few at a time; an answer that is an exception is handed out."""
@@ -121,15 +122,32 @@ class Parts(Generic[Part]):
         self.held: dict[int, Any] = {}
         self._place(range(len(loads)))
 
-    def ask(self, ask: Callable[[Part], Answer]) -> list[Answer]:
+    def __call__(self, ask: Callable[[Part], Answer]) -> list[Answer]:
         """The answers of all parts."""
-        answers = {part: self._asked(part, ask) for part in self.held}
-        while not self.cluster.waited(list(answers.values())):
-            lost = self._lost()
-            self._place(lost)
-            answers |= {part: self._asked(part, ask) for part in lost}
+        return self._results(range(len(self.loads)), lambda part: self._asked(part, ask))
+
+    def combined(
+        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Whole]
+    ) -> list[Whole]:
+        """All parts' answers to each question, put together on some worker; as many at a time as there are workers."""
+
+        def put_together(number: int) -> Any:
+            answers = [self._asked(part, asks[number]) for part in range(len(self.loads))]
+            return self.cluster.client.submit(combine, answers, pure=False)
+
+        step = len(self.cluster.workers) or 1
+        waves = [range(start, min(start + step, len(asks))) for start in range(0, len(asks), step)]
+        return [whole for wave in waves for whole in self._results(wave, put_together)]
+
+    def _results(self, tasks: Sequence[int], submit: Callable[[int], Any]) -> list[Any]:
+        """The results of tasks that ask parts. Where a worker is lost, what is not done is asked for again."""
+        futures = {task: submit(task) for task in tasks}
+        while not self.cluster.waited(list(futures.values())):
+            if lost := self._lost():
+                self._place(lost)
+                futures |= {task: submit(task) for task, future in futures.items() if not future.done()}
         with explained():
-            return [answers[part].result() for part in range(len(self.loads))]
+            return [futures[task].result() for task in tasks]
 
     def _asked(self, part: int, ask: Callable[[Part], Answer]) -> Any:
         return self.cluster.client.submit(asked, self.held[part], ask, pure=False, workers=[self.worker_of[part]])

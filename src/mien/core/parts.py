@@ -3,31 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 Part = TypeVar("Part")
+Outer = TypeVar("Outer")
 Part_co = TypeVar("Part_co", covariant=True)
 Answer = TypeVar("Answer")
+Whole = TypeVar("Whole")
 
 
 class Everywhere(Protocol[Part_co]):
-    """Asks every part a question, where the part is; answers come in the order of the parts.
+    """Asks every part, where the part is. Questions and answers may travel, parts stay.
 
-    Questions and answers may travel, parts stay: a question is a function of a module, or `functools.partial` of one.
+    So a question is a function of a module, or `functools.partial` of one.
     """
 
     def __call__(self, ask: Callable[[Part_co], Answer]) -> list[Answer]:
-        """The answers."""
+        """The answers, in the order of the parts."""
+
+    def combined(
+        self, asks: Sequence[Callable[[Part_co], Answer]], combine: Callable[[Sequence[Answer]], Whole]
+    ) -> list[Whole]:
+        """All parts' answers to each question, put together near to where they are given."""
 
 
-def here(parts: Sequence[Part]) -> Everywhere[Part]:
+@dataclass(frozen=True)
+class Here(Generic[Part]):
     """Parts that are in this process.
 
-    >>> here(["ab", "c"])(len)
+    >>> Here(["ab", "c"])(len)
     [2, 1]
+    >>> Here(["ab", "c"]).combined([len, str.isupper], sum)
+    [3, 0]
     """
 
-    def everywhere(ask: Callable[[Part], Answer]) -> list[Answer]:
-        return [ask(part) for part in parts]
+    parts: Sequence[Part]
 
-    return everywhere
+    def __call__(self, ask: Callable[[Part], Answer]) -> list[Answer]:
+        """The answers, in the order of the parts."""
+        return [ask(part) for part in self.parts]
+
+    def combined(
+        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Whole]
+    ) -> list[Whole]:
+        """All parts' answers to each question, put together."""
+        return [combine(self(ask)) for ask in asks]
+
+
+@dataclass(frozen=True)
+class Inside(Generic[Outer, Part]):
+    """Parts that are inside of others: an index in a gallery."""
+
+    everywhere: Everywhere[Outer]
+    reach: Callable[[Outer], Part]
+
+    def __call__(self, ask: Callable[[Part], Answer]) -> list[Answer]:
+        """The answers, in the order of the parts."""
+        return self.everywhere(partial(_reached, self.reach, ask))
+
+    def combined(
+        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Whole]
+    ) -> list[Whole]:
+        """All parts' answers to each question, put together near to where they are given."""
+        return self.everywhere.combined([partial(_reached, self.reach, ask) for ask in asks], combine)
+
+
+def _reached(reach: Callable[[Any], Part], ask: Callable[[Part], Answer], outer: Any) -> Answer:
+    return ask(reach(outer))

@@ -13,7 +13,7 @@ from mien.core.evidence import Known, Ranking
 from mien.core.index import GalleryIndex
 from mien.core.method import FULL, Method
 from mien.core.nearest_cases import Case
-from mien.core.parts import here
+from mien.core.parts import Here
 from mien.core.shards import Shards
 from mien.core.whole import Whole
 
@@ -59,7 +59,7 @@ def source_of(gallery: HasIndex | HasShards) -> Source:
     if isinstance(gallery, HasShards):
         return gallery.shards
     index = gallery.index
-    return Whole(index) if index.image_rows.nbytes <= LARGEST_WHOLE else Shards.of(here([index]))
+    return Whole(index) if index.image_rows.nbytes <= LARGEST_WHOLE else Shards.of(Here([index]))
 
 
 def rank(

@@ -34,7 +34,7 @@ from mien.core.scores import Parts
 from mien.core.scores.patient_centroid import centroid_distance
 
 ENTRIES_PER_BATCH = 1 << 20  # probes times disorders: some 100 MB
-CENTROIDS_PER_BLOCK = 256  # whose sums are under way at a time: 25 MB from each part
+CENTROIDS_PER_BLOCK = 64  # whose sums are put together at a time: 6 MB from each part
 
 
 class Summary(NamedTuple):
@@ -80,7 +80,7 @@ class Shards:
 
     >>> import numpy as np
     >>> from mien import Cohort, Query, rank
-    >>> from mien.core.parts import here
+    >>> from mien.core.parts import Here
     >>> one, other = (
     ...     Cohort.of(rows, image_ids=ids, patient_ids=ids, disorder_ids=disorders).index
     ...     for rows, ids, disorders in [
@@ -88,7 +88,7 @@ class Shards:
     ...         (np.eye(3)[2:], ["3"], ["Kabuki"]),
     ...     ]
     ... )
-    >>> [answer] = rank(Shards.of(here([one, other])), Query.of(np.array([[0.0, 0.9, 1.0]])))
+    >>> [answer] = rank(Shards.of(Here([one, other])), Query.of(np.array([[0.0, 0.9, 1.0]])))
     >>> line = answer.disorders[0]
     >>> line.disorder_id, line.gallery_images, line.nearest_image_id
     ('Kabuki', 2, '3')
@@ -169,16 +169,10 @@ class Shards:
             else:
                 ids = [disorder.disorder_id for disorder in self.disorders]
                 blocks = [ids[start : start + CENTROIDS_PER_BLOCK] for start in range(0, len(ids), CENTROIDS_PER_BLOCK)]
-                rows = np.concatenate([self._rows_of_block(block, kind) for block in blocks])
+                asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
+                rows = np.concatenate(self.everywhere.combined(asks, rows_of_sums))
             self._centroid_rows[kind] = rows
         return self._centroid_rows[kind]
-
-    def _rows_of_block(self, disorder_ids: Sequence[str], kind: CentroidKind) -> Float32s:
-        total: dict[str, Sums] = {}
-        for part in self.everywhere(partial(sums_of_disorders, disorder_ids=disorder_ids, kind=kind)):
-            for disorder_id, sums in part.items():
-                total[disorder_id] = total[disorder_id].plus(sums) if disorder_id in total else sums
-        return np.concatenate([_unit_row(total[disorder_id]) for disorder_id in disorder_ids])
 
     def _rank_batch(self, batch: list[Known], method: Method, top: int | None) -> Iterator[Ranking]:
         rows, query_of_probe = probe_rows([known.query for known in batch], method.fusion)
@@ -297,6 +291,15 @@ def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: Ce
         disorder_id: Sums(sums.high[[place]], sums.low[[place]], sums.counts[[place]])
         for disorder_id, place in places.items()
     }
+
+
+def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
+    """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
+    total: dict[str, Sums] = {}
+    for part in parts:
+        for disorder_id, sums in part.items():
+            total[disorder_id] = total[disorder_id].plus(sums) if disorder_id in total else sums
+    return np.concatenate([_unit_row(sums) for _, sums in sorted(total.items())])
 
 
 def _unit_row(sums: Sums) -> Float32s:

@@ -31,6 +31,7 @@ from mien.evaluation.results import Result
 SIGNIFICANT = 0.05
 NEAR_ONE = 0.9  # lambda
 DISTANCE_TOLERANCE = 0.03
+METHODS = tuple(dict.fromkeys(Method(*of) for of_set in ACCURACY.values() for of in of_set))
 
 
 class Cell(NamedTuple):
@@ -50,13 +51,18 @@ class Cell(NamedTuple):
 
 
 def accuracy_cells(comparison: Comparison) -> list[Cell]:
-    """Every accuracy that the paper prints for the unified gallery, measured on the same set with the same method."""
+    """Every accuracy that the paper prints for the unified gallery, measured on the same set with the same method.
+
+    Only of methods that were compared.
+    """
     return list(_cells(comparison))
 
 
 def _cells(comparison: Comparison) -> Iterator[Cell]:
     for test_set in comparison.sets:
         for (fusion, score), published in ACCURACY[test_set].items():
+            if not comparison.knows(Method(fusion, score)):
+                continue
             folds = comparison.ranks(test_set, "unified", Method(fusion, score))
             for top, value in zip((1, 5, 10), published[:3], strict=True):
                 if value is not None:

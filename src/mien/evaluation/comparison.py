@@ -1,41 +1,40 @@
 """Every test image and every fused patient against every gallery: the distances that all measures are made of.
 
 Products are in float64 and distances are kept to twelve decimals: what BLAS does with the last bits, in whichever
-blocks and threads, decides no rank, and equal embeddings tie.
+blocks, threads and parts, decides no rank, and equal embeddings tie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float64s, Floats, Ints
+from mien.core.arrays import Bools, Ints
 from mien.core.cohort import Encodings
-from mien.core.embeddings import mean_cosine_distance, unit_rows
-from mien.core.fusion import fuse_distances, fuse_embeddings
-from mien.core.index import CentroidKind, disorder_sums
+from mien.core.errors import InvalidMethodError
+from mien.core.index import CentroidKind
 from mien.core.method import Method
-from mien.core.outcomes import MISSED, true_ranks
+from mien.core.outcomes import MISSED
+from mien.core.parts import Everywhere, Here
 from mien.core.progress import Progress, silent
-from mien.core.roster import Label, Roster
-from mien.core.scores import Parts
-from mien.core.scores.nearest import nearest_distance
-from mien.core.scores.patient_centroid import centroid_distance
-from mien.core.scores.proportional import proportional_nearest_distances
 from mien.evaluation.cases import Case, Round
+from mien.evaluation.pool import Gallery, Groups, Pool, check_parts
+from mien.evaluation.tables import IMAGE_SCORES, Comparer, Table, blocks_of
 
 SetName = Literal["freq", "rare", "multi-freq", "multi-rare"]
 GalleryName = Literal["unified", "split"]
+PartName = Literal["freq", "rare"]
 
 SETS: tuple[SetName, ...] = ("freq", "rare", "multi-freq", "multi-rare")
 GALLERIES: tuple[GalleryName, ...] = ("unified", "split")
+PARTS: tuple[PartName, ...] = ("freq", "rare")
 CENTROIDS: tuple[CentroidKind, ...] = ("image", "patient")
-IMAGE_SCORES = {"nearest", "proportional"}  # they look at no centroid
-PROBES_PER_BLOCK = 512
-DECIMALS = 12
+
+Places = Callable[[Sequence[Gallery]], Everywhere[Pool]]  # of the images of some galleries
 
 
 class Ranks(NamedTuple):
@@ -47,65 +46,47 @@ class Ranks(NamedTuple):
     round: Round
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Distances (probes, disorders) of some probes to one gallery, its images reduced to one distance per disorder."""
-
-    roster: Roster
-    row_of_probe: Ints  # -1 where a probe does not meet this gallery
-    nearest: Float64s
-    centroid: dict[CentroidKind, Float64s]
-    proportional: dict[float, Float64s]  # by alpha
-
-    @classmethod
-    def empty(
-        cls,
-        gallery: Sequence[Label],
-        probes: set[int],
-        probe_count: int,
-        alphas: Sequence[float],
-        centroids: Sequence[CentroidKind],
-    ) -> Table:
-        """A table to be filled."""
-        roster = Roster.of_labels(gallery)
-        row_of_probe = np.full(probe_count, -1)
-        row_of_probe[sorted(probes)] = np.arange(len(probes))
-        shape = len(probes), len(roster.disorders)
-        centroid: dict[CentroidKind, Float64s] = {kind: np.empty(shape) for kind in centroids}
-        return cls(roster, row_of_probe, np.empty(shape), centroid, {alpha: np.empty(shape) for alpha in alphas})
-
-    def distances(self, probes: Ints, method: Method) -> Floats:
-        """The disorders' distances by a method's score."""
-        rows = self.row_of_probe[probes]
-        per_image = self.proportional[method.alpha] if method.score == "proportional" else self.nearest
-        each_its_own = np.arange(per_image.shape[1])  # a disorder has one distance left, as if it had one image
-        centroid = per_image if method.score in IMAGE_SCORES else self.centroid[method.scoring.centroid]
-        parts = Parts(per_image[rows], each_its_own, centroid[rows])
-        return method.scoring.distance(parts, method.weights)
-
-    def true_disorders(self, cases: Sequence[Case]) -> Ints:
-        """Where each case's disorder stands in the table; -1 where the gallery lacks it."""
-        place = {disorder.disorder_id: place for place, disorder in enumerate(self.roster.disorders)}
-        return np.array([place.get(case.disorder_id, -1) for case in cases], dtype=np.intp)
-
-
 class Comparison:
-    """The rounds of a study, compared once; ranks by any method follow from the tables."""
+    """The rounds of a study, compared once, block by block of cases.
+
+    Where the methods are known ahead, only their ranks are kept. Else the tables are, and ranks by any method follow.
+    """
 
     def __init__(
         self,
         encodings: Encodings,
         rounds: Sequence[Round],
         *,
+        methods: Sequence[Method] | None = None,
+        galleries: Sequence[GalleryName] = GALLERIES,
         alphas: Sequence[float] = (),
         centroids: Sequence[CentroidKind] = CENTROIDS,
+        parts: Places | None = None,
         progress: Progress = silent,
     ) -> None:
-        """`alphas` of the proportional score and kinds of `centroids` are those that will be asked for."""
+        """`methods` and `galleries` are those that will be asked for.
+
+        Without `methods`, `alphas` of the proportional score and kinds of `centroids` are. `parts` gets the distinct
+        galleries and says where their images are; else the encodings have them all.
+        """
         self.rounds = tuple(rounds)
-        self._probe_of: dict[tuple[int, ...], int] = {}  # by the images that are fused in it
-        self._tables = self._compare(encodings, self._empty_tables(alphas, centroids), progress)
-        self._known: dict[tuple[str, str, Method], list[Ranks]] = {}
+        self.methods = None if methods is None else tuple(dict.fromkeys(methods))
+        if self.methods is not None:
+            alphas = sorted({method.alpha for method in self.methods if method.score == "proportional"})
+            kinds = {method.scoring.centroid for method in self.methods if method.score not in IMAGE_SCORES}
+            centroids = [kind for kind in CENTROIDS if kind in kinds]
+        distinct = {id(gallery): gallery for one in self.rounds for gallery in one[:2] if gallery}
+        self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
+        self._groups = Groups.of(list(distinct.values()))
+        everywhere = parts(list(distinct.values())) if parts else Here([Pool.of_groups(encodings, self._groups)])
+        check_parts(self._groups, everywhere(Pool.image_ids))
+        comparer = Comparer.of(encodings, self._groups, everywhere, centroids=centroids, alphas=alphas)
+        self._tables: list[Table] = []
+        self._asked = [gallery for gallery in self.galleries if gallery in galleries]
+        self._known: dict[tuple[GalleryName, Method], dict[PartName, list[Ranks]]] = {
+            (gallery, method): self._unranked(method) for gallery, method in product(self._asked, self.methods or ())
+        }
+        self._compare(comparer, progress)
 
     @property
     def sets(self) -> tuple[SetName, ...]:
@@ -123,103 +104,103 @@ class Comparison:
         both = any(one.frequent_gallery for one in self.rounds) and any(one.rare_gallery for one in self.rounds)
         return GALLERIES if both else ("unified",)
 
+    def knows(self, method: Method) -> bool:
+        """Whether ranks by a method can be asked for."""
+        return self.methods is None or method in self.methods
+
     def ranks(self, test_set: SetName, gallery: GalleryName, method: Method) -> list[Ranks]:
         """The rankings of one test set, fold by fold; a fold without cases is left out."""
-        part = test_set.removeprefix("multi-")
-        if (part, gallery, method) not in self._known:
-            self._known[part, gallery, method] = [self._ranks(part, gallery, method, one) for one in self.rounds]
-        ranks = self._known[part, gallery, method]
+        if (gallery, method) not in self._known:
+            if self.methods is not None:
+                raise InvalidMethodError(
+                    f"{method} in the {gallery} gallery was not compared: name it where the comparison is made"
+                )
+            self._known[gallery, method] = self._unranked(method)
+            for table in self._tables:
+                self._rank(table, method, [gallery])
+        part: PartName = "freq" if test_set.endswith("freq") else "rare"
+        ranks = self._known[gallery, method][part]
         chosen = ranks if part == test_set else [multi_image_only(fold) for fold in ranks]
         return [fold for fold in chosen if fold.cases]
 
-    def _ranks(self, part: str, gallery: str, method: Method, one: Round) -> Ranks:
-        cases = one.frequent_cases if part == "freq" else one.rare_cases
+    def _compare(self, comparer: Comparer, progress: Progress) -> None:
+        """Keeps each block's table, or the ranks that follow from it."""
+        for cases, probes in blocks_of(list(self._number_of_case), comparer.most_probes):
+            progress(cases.start, len(self._number_of_case))
+            table = comparer.table(cases, probes, self._groups_met(cases))
+            if self.methods is None:
+                self._tables.append(table)
+            for method in self.methods or ():
+                self._rank(table, method, self._asked)
+        progress(len(self._number_of_case), len(self._number_of_case))
+
+    def _unranked(self, method: Method) -> dict[PartName, list[Ranks]]:
+        """All missed: what no gallery has, or nobody has ranked yet."""
+        folds: dict[PartName, list[Ranks]] = {part: [] for part in PARTS}
+        for one in self.rounds:
+            for part, cases in zip(PARTS, (one.frequent_cases, one.rare_cases), strict=True):
+                rankings = [len(case.images) if method.fusion == "none" else 1 for case in cases]
+                case_of_ranking = np.repeat(np.arange(len(cases)), np.array(rankings, dtype=np.intp))
+                folds[part].append(Ranks(np.full(len(case_of_ranking), MISSED), case_of_ranking, cases, one))
+        return folds
+
+    def _rank(self, table: Table, method: Method, galleries: Sequence[GalleryName]) -> None:
+        """Fills in the ranks of a block's cases."""
+        scored = table.scored(method)
+        for gallery in galleries:
+            for part, folds in self._known[gallery, method].items():
+                for fold in folds:
+                    inside = self._inside(table.cases, fold.cases)
+                    met = self._galleries_met(fold.round, part, gallery)
+                    if met and inside.any():
+                        cases = [fold.cases[case] for case in np.flatnonzero(inside).tolist()]
+                        groups = np.concatenate([self._groups.of_gallery[place] for place in met])
+                        true_place = self._true_places(cases, met[0])
+                        ranks = table.ranks(scored, cases, groups, true_place, method.fusion)
+                        fold.ranks[inside[fold.case_of_ranking]] = ranks
+
+    def _true_places(self, cases: Sequence[Case], gallery: int) -> Ints:
+        """Where each case's disorder stands in a gallery; -1 where the gallery lacks it."""
+        place_of = self._groups.places[gallery]
+        return np.array([place_of.get(case.disorder_id, -1) for case in cases], dtype=np.intp)
+
+    def _galleries_met(self, one: Round, part: PartName, gallery: GalleryName) -> list[int]:
+        """Which galleries a part's cases are ranked in, their own first; none where that is empty."""
         galleries = one.frequent_gallery, one.rare_gallery
         own, other = galleries if part == "freq" else galleries[::-1]
-        if not cases:
-            return Ranks(np.zeros(0, np.intp), np.zeros(0, np.intp), (), one)
-        if method.fusion == "embedding":
-            case_of_probe = np.arange(len(cases))
-            probes = [self._probe_of[case.images] for case in cases]
-        else:
-            case_of_probe = np.repeat(np.arange(len(cases)), [len(case.images) for case in cases])
-            probes = [self._probe_of[image,] for case in cases for image in case.images]
-        case_of_ranking = case_of_probe if method.fusion == "none" else np.arange(len(cases))
-        if not own:  # none of their disorders is in the gallery
-            return Ranks(np.full(len(case_of_ranking), MISSED), case_of_ranking, cases, one)
-        met = [own, other] if gallery == "unified" and other else [own]
-        tables = [self._tables[id(labels)] for labels in met]
-        distances = np.hstack([table.distances(np.array(probes), method) for table in tables])
-        if method.fusion == "distance":
-            distances = fuse_distances(distances, np.searchsorted(case_of_probe, np.arange(len(cases))))
-        ranks = true_ranks(distances, tables[0].true_disorders(cases)[case_of_ranking])
-        return Ranks(ranks, case_of_ranking, cases, one)
+        met = [own, other] if own and other and gallery == "unified" else [own]
+        return [self._place_of_gallery[id(labels)] for labels in met if labels]
 
-    def _compare(self, encodings: Encodings, tables: dict[int, Table], progress: Progress) -> dict[int, Table]:
-        row_of_image = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
-        rows_of_table = {
-            key: np.array([row_of_image[image_id] for image_id in table.roster.image_ids], dtype=np.intp)
-            for key, table in tables.items()
-        }
-        pool, place_in_pool = np.unique(np.concatenate(list(rows_of_table.values())), return_inverse=True)
-        ends = np.cumsum([len(rows) for rows in rows_of_table.values()])
-        places = dict(zip(tables, np.split(place_in_pool, ends[:-1]), strict=True))
-        pool_rows = unit_rows(encodings.embeddings[pool])
-        centroids = {key: _centroid_rows(table, encodings, rows_of_table[key]) for key, table in tables.items()}
-        probes = list(self._probe_of)
-        for start in range(0, len(probes), PROBES_PER_BLOCK):
-            progress(start, len(probes))
-            block = probes[start : start + PROBES_PER_BLOCK]
-            rows = unit_rows(np.stack([fuse_embeddings(encodings.embeddings[list(images)]) for images in block]))
-            image_distances = mean_cosine_distance(rows, pool_rows)
-            for key, table in tables.items():
-                row_of_probe = table.row_of_probe[start : start + PROBES_PER_BLOCK]
-                inside = np.flatnonzero(row_of_probe >= 0)
-                columns = places[key][table.roster.image_of_label]
-                _fill(table, row_of_probe[inside], image_distances[np.ix_(inside, columns)])
-                for kind, distances in table.centroid.items():
-                    of_kind = centroid_distance(rows[inside], centroids[key][kind])
-                    distances[row_of_probe[inside]] = of_kind.round(DECIMALS)
-        progress(len(probes), len(probes))
-        return tables
+    @cached_property
+    def _number_of_case(self) -> dict[Case, int]:
+        """Each case once, in the order of rounds."""
+        every = (case for one in self.rounds for case in (*one.frequent_cases, *one.rare_cases))
+        return {case: number for number, case in enumerate(dict.fromkeys(every))}
 
-    def _empty_tables(self, alphas: Sequence[float], centroids: Sequence[CentroidKind]) -> dict[int, Table]:
-        """One table per gallery, by the identity of its labels: folds that share a gallery share its table."""
-        galleries: dict[int, tuple[Label, ...]] = {}
-        probes_of: dict[int, set[int]] = {}
-        for one in self.rounds:
-            sets = [case.images for case in (*one.frequent_cases, *one.rare_cases)]
-            images = [(image,) for images in sets for image in images]
-            probes = {self._probe_of.setdefault(images, len(self._probe_of)) for images in (*images, *sets)}
-            for gallery in filter(None, (one.frequent_gallery, one.rare_gallery)):
-                galleries[id(gallery)] = gallery
-                probes_of.setdefault(id(gallery), set()).update(probes)
-        count = len(self._probe_of)
+    @cached_property
+    def _numbers(self) -> dict[int, Ints]:
+        """The numbers of each fold's cases, by the identity of these: folds may share them."""
+        every = {id(cases): cases for one in self.rounds for cases in one[2:]}
         return {
-            key: Table.empty(gallery, probes_of[key], count, alphas, centroids) for key, gallery in galleries.items()
+            key: np.array([self._number_of_case[case] for case in cases], dtype=np.intp) for key, cases in every.items()
         }
 
+    def _inside(self, block: range, cases: tuple[Case, ...]) -> Bools:
+        """Which cases of a fold are in a block."""
+        numbers = self._numbers[id(cases)]
+        inside: Bools = (numbers >= block.start) & (numbers < block.stop)
+        return inside
 
-def _fill(table: Table, rows: Ints, image_distances: Floats) -> None:
-    first_label = table.roster.first_label
-    table.nearest[rows] = nearest_distance(image_distances, first_label).round(DECIMALS)
-    if table.proportional:
-        by_alpha = proportional_nearest_distances(image_distances, first_label, alphas=list(table.proportional))
-        for alpha, distances in by_alpha.items():
-            table.proportional[alpha][rows] = distances.round(DECIMALS)
-
-
-def _centroid_rows(table: Table, encodings: Encodings, rows: Ints) -> dict[CentroidKind, Float64s]:
-    roster, width = table.roster, encodings.embeddings[0].size
-    centroids: dict[CentroidKind, Float64s] = {
-        kind: np.empty((len(roster.disorders), width)) for kind in table.centroid
-    }
-    for disorder in range(len(roster.disorders)) if centroids else ():
-        images = roster.images_with(disorder)
-        raw = encodings.embeddings[rows[images]]
-        for kind, of_kind in centroids.items():
-            of_kind[disorder] = unit_rows(disorder_sums(raw, roster.patient_of_image[images], kind).means)[0]
-    return centroids
+    def _groups_met(self, block: range) -> Ints:
+        """The groups of the galleries of all rounds in which a block's cases are."""
+        met = {
+            self._place_of_gallery[id(gallery)]
+            for one in self.rounds
+            if any(self._inside(block, cases).any() for cases in one[2:])
+            for gallery in one[:2]
+            if gallery
+        }
+        return np.unique(np.concatenate([np.zeros(0, np.intp), *(self._groups.of_gallery[place] for place in met)]))
 
 
 def multi_image_only(fold: Ranks) -> Ranks:

@@ -18,8 +18,8 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 
 def rows_of(tables: Tables, name: str, kind: type[Row]) -> list[Row]:
-    """The rows of a table, as the kind that its experiment writes."""
-    return [row for row in tables[name] if isinstance(row, kind)]
+    """The rows of a table, as the kind that its experiment writes; none where the experiment did not run."""
+    return [row for row in tables.get(name, ()) if isinstance(row, kind)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from mien.evaluation.agreement import mean_absolute_error, worst
 from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
-from mien.report.figures import figures_of
+from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import SET_NAMES
 from mien.report.rankings import NOTICE
 from mien.report.sections import SECTIONS, Section
@@ -80,11 +80,14 @@ def _cards(headline: Sequence[Result]) -> Iterator[_Card]:
 def _parts(figures: Path, tables: Tables) -> Iterator[_Part]:
     drawn = figures_of(tables)
     for section in SECTIONS:
+        needed = {*section.tables, *(FIGURES[name][0] for name in section.figures)}
+        if not needed & tables.keys():
+            continue  # its experiment was not asked for
         addresses = [_data_address(figures / f"{name}.svg") for name in section.figures if name in drawn]
         shown = [
             _Table(name, title, list(columns_of(rows)), has_published(rows), bool(addresses) and len(rows) > ROWS_SHOWN)
             for name, title in section.tables.items()
-            if (rows := tables[name])
+            if (rows := tables.get(name))
         ]
         yield _Part(section, addresses, shown)
 

@@ -11,6 +11,7 @@ from mien.core.errors import MienError
 from mien.core.progress import Progress
 from mien.core.study import Release, Study
 from mien.evaluation.agreement import (
+    METHODS,
     Cell,
     Finding,
     accuracy_cells,
@@ -20,8 +21,8 @@ from mien.evaluation.agreement import (
     worst,
 )
 from mien.evaluation.cases import rounds_of
-from mien.evaluation.comparison import Comparison
-from mien.evaluation.experiments import EXPERIMENTS
+from mien.evaluation.comparison import Comparison, Places
+from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.experiments.proportional import ALPHAS
 from mien.evaluation.lab import Lab, Tables, rows_of
 from mien.report.evaluation import as_row, protocol_document
@@ -29,9 +30,11 @@ from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
 from mien.report.page import page
 from mien.report.rankings import NOTICE, write_separated
+from mien.report.sections import SECTIONS
 from mien.version import __version__
 
 RESULTS, PAGE = "results.json", "index.html"
+TABLES = {needed for needed, _ in FIGURES.values()} | {name for section in SECTIONS for name in section.tables}
 NamedProgress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
 
 
@@ -61,13 +64,19 @@ def reproduce(
     out: Path,
     *,
     seed: int,
+    only: Sequence[str] = tuple(EXPERIMENTS),
     releases: Sequence[Release] = (),
-    siblings: Sequence[Callable[[], Study]] = (),
+    parts: Places | None = None,
+    siblings: Sequence[tuple[Callable[[], Study], Places | None]] = (),
     progress: NamedProgress = lambda _what, _done, _all: None,
 ) -> Reproduction:
-    """Runs all experiments and writes all files. Siblings are simulated alike: the agreement is the mean over all."""
+    """Runs all experiments, or some only, and writes all files.
+
+    `parts`: where the gallery images are, if not here. Siblings are simulated alike, each with the places of its own:
+    the agreement is the mean over all.
+    """
     check_out(out)
-    names = ["compare", *EXPERIMENTS, *["siblings"] * len(siblings), "figures"]
+    names = ["compare", *only, *["siblings"] * len(siblings), "figures"]
     steps = iter(range(len(names)))
 
     def step(name: str) -> Progress:
@@ -77,16 +86,31 @@ def reproduce(
             name.replace("_", " "), 100 * done + 100 * part // max(of, 1), 100 * len(names)
         )
 
-    comparison = Comparison(study.encodings, rounds_of(study), alphas=ALPHAS, progress=step("compare"))
+    comparison = Comparison(
+        study.encodings,
+        rounds_of(study),
+        methods=methods_of(only),
+        alphas=ALPHAS,
+        parts=parts,
+        progress=step("compare"),
+    )
     tables: Tables = {}
-    for name, run in EXPERIMENTS.items():
-        tables |= run(Lab(study, comparison, seed, releases, step(name)))
+    for name in only:
+        tables |= EXPERIMENTS[name](Lab(study, comparison, seed, releases, step(name)))
     cells = [accuracy_cells(comparison)]
     protocol = protocol_document(study, comparison, seed=seed)
     del comparison
-    for sibling in siblings:
+    for sibling, places in siblings:
         other = sibling()
-        cells.append(accuracy_cells(Comparison(other.encodings, rounds_of(other), progress=step("siblings"))))
+        compared = Comparison(
+            other.encodings,
+            rounds_of(other),
+            methods=METHODS,
+            galleries=["unified"],
+            parts=places,
+            progress=step("siblings"),
+        )
+        cells.append(accuracy_cells(compared))
     tables["agreement"] = mean_cells(cells)
     done = Reproduction(study, protocol, tables, findings(tables), len(cells))
     step("figures")
@@ -124,13 +148,13 @@ def _write(out: Path, done: Reproduction) -> None:
     """All files; those of an earlier report that this one has nothing for go."""
     for folder in ("tables", "figures"):
         (out / folder).mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        (out / "tables" / f"{name}.csv").unlink(missing_ok=True)
     # first, because it marks the folder as a report: a run that is cut short can be repeated
     (out / RESULTS).write_text(json.dumps(reproduction_document(done), indent=1) + "\n")
     for name, rows in done.tables.items():
-        path = out / "tables" / f"{name}.csv"
-        path.unlink(missing_ok=True)
         if rows:
-            write_separated(path, [as_row(row) for row in rows], delimiter=",")
+            write_separated(out / "tables" / f"{name}.csv", [as_row(row) for row in rows], delimiter=",")
     figures = figures_of(done.tables)
     for name in FIGURES:
         path = out / "figures" / name

@@ -16,6 +16,8 @@ from mien.core.arrays import Float32s, Float64s, Ints
 from mien.simulation.parameters import Beta, Parameters
 from mien.simulation.shape import FREQUENT_DISORDERS, RARE_DISORDERS, Patients
 
+Space = dict[str, Float64s]  # what all faces share, and each model's rotation
+
 MODELS, VIEWS, DIMENSIONS = 3, 4, 512
 LENGTH, LENGTH_SPREAD = 20.0, 0.15  # of raw embeddings: the paper does not normalise them
 
@@ -31,24 +33,32 @@ GM_ARC = Layout()
 
 
 def simulated_embeddings(
-    patients: Patients, parameters: Parameters, *, rng: np.random.Generator, layout: Layout = GM_ARC
+    patients: Patients,
+    parameters: Parameters,
+    *,
+    rng: np.random.Generator,
+    layout: Layout = GM_ARC,
+    space: Space | None = None,
 ) -> Float32s:
     """Raw embeddings (images, models x views, dimensions), patients one after the other.
 
-    The same random numbers are drawn whatever the parameters are, so that a search over them is smooth.
+    The same random numbers are drawn whatever the parameters are, so that a search over them is smooth. Patients
+    who are drawn apart can be compared if they share a `space`, which the first of them fill.
     """
+    space = {} if space is None else space
     size = parameters.latent_dimensions
     patient_of_image = np.repeat(np.arange(len(patients.images)), patients.images)
     directions = _patient_directions(patients, parameters, rng)
     typicality = _typicality(patients, parameters, rng, patient_of_image)
-    common = _unit(rng, 1, size)
+    common = space.setdefault("common", _unit(rng, 1, size))
     residuals = _Residuals(patients, parameters, rng)
     rest = np.sqrt(1 - typicality**2)[:, np.newaxis]
     shared = parameters.common * common + typicality[:, np.newaxis] * directions[patient_of_image]
     embeddings = np.empty((len(patient_of_image), MODELS * layout.views, layout.dimensions or size), dtype=np.float32)
     for model in range(MODELS):
         seen = shared + rest * residuals.of_model()
-        rotation = _rotation(rng, size, layout.dimensions) if layout.dimensions else np.eye(size)
+        drawn = _rotation(rng, size, layout.dimensions) if layout.dimensions else np.eye(size)
+        rotation = space.setdefault(f"rotation of model {model}", drawn)
         for view in range(layout.views):
             noise = _unit(rng, len(seen), size)
             viewed = np.sqrt(1 - parameters.view_noise) * seen + np.sqrt(parameters.view_noise) * noise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,39 +12,50 @@ from mien.core.cohort import Encodings
 from mien.core.encoder import Encoder
 from mien.core.roster import Disorder, Label
 from mien.core.study import Fold, ImageFacts, Split, Study
-from mien.simulation.embeddings import GM_ARC, Layout, simulated_embeddings
+from mien.simulation.embeddings import GM_ARC, MODELS, Layout, Space, simulated_embeddings
 from mien.simulation.parameters import PARAMETERS, Parameters
 from mien.simulation.shape import FOLDS, FREQUENT_DISORDERS, RARE_DISORDERS, Patients, simulated_patients
 
-
-def version(seed: int) -> str:
-    """What stands where a version of GMDB would."""
-    return f"v1.1.4-simulated-{seed}"
+DISORDERS = FREQUENT_DISORDERS + RARE_DISORDERS
 
 
-def simulated_gmdb(seed: int, parameters: Parameters = PARAMETERS, layout: Layout = GM_ARC) -> Study:
-    """A study of GMDB's shape in which nobody is real; the same seed gives the same bits."""
-    patients, labels_of_patient, row_of_image, facts = _people(seed)
-    all_rows = simulated_embeddings(patients, parameters, rng=np.random.default_rng([seed, 2]), layout=layout)
-    _, representations, dimensions = all_rows.shape
-    encoder = Encoder(representations, dimensions, name="simulated")
-    encodings = Encodings(tuple(row_of_image), all_rows[list(row_of_image.values())], encoder)
+def version(seed: int, growth: int = 1) -> str:
+    """What stands where a version of GMDB would.
 
-    def labels(roles: Iterable[str]) -> tuple[Label, ...]:
-        chosen = set(roles)
+    >>> version(1), version(1, growth=10)
+    ('v1.1.4-simulated-1', 'v1.1.4-simulated-1-x10')
+    """
+    return f"v1.1.4-simulated-{seed}" + (f"-x{growth}" if growth > 1 else "")
+
+
+def simulated_gmdb(
+    seed: int, parameters: Parameters = PARAMETERS, layout: Layout = GM_ARC, *, growth: int = 1
+) -> Study:
+    """A study of GMDB's shape in which nobody is real; the same seed gives the same bits.
+
+    With `growth` it holds so many times as many disorders, patients and images: the people of as many databases, each
+    drawn by itself, all seen by one encoder.
+    """
+    copies = [_people(seed, copy) for copy in range(growth)]
+
+    def labels(*roles: str) -> tuple[Label, ...]:
         return tuple(
-            label for role, own in zip(patients.role, labels_of_patient, strict=True) if role in chosen for label in own
+            label
+            for people in copies
+            for role, own in zip(people.patients.role, people.labels_of_patient, strict=True)
+            if role in roles
+            for label in own
         )
 
-    frequent = Split(labels(["train", "validation"]), labels(["test"]))
+    frequent = Split(labels("train", "validation"), labels("test"))
     return Study(
-        source=f"GMDB {version(seed)}",
-        encodings=encodings,
-        folds=tuple(Fold(frequent, _rare_split(patients, labels_of_patient, fold)) for fold in range(FOLDS)),
-        train=labels(["train"]),
-        validation=labels(["validation"]),
-        disorders={disorder.disorder_id: disorder for disorder in _disorders()},
-        facts_of_image=facts,
+        source=f"GMDB {version(seed, growth)}",
+        encodings=_encodings(seed, copies, parameters, layout),
+        folds=tuple(Fold(frequent, _rare_split(copies, fold)) for fold in range(FOLDS)),
+        train=labels("train"),
+        validation=labels("validation"),
+        disorders={disorder.disorder_id: disorder for disorder in _disorders(growth)},
+        facts_of_image={image_id: facts for people in copies for image_id, facts in people.facts.items()},
         simulated=True,
     )
 
@@ -57,45 +68,69 @@ class _People(NamedTuple):
 
 
 @lru_cache(maxsize=4)  # the calibration asks for the same people again and again
-def _people(seed: int) -> _People:
-    patients = simulated_patients(np.random.default_rng([seed, 0]))
-    labels_of_patient, row_of_image = _labels(patients)
-    facts = _facts(patients, labels_of_patient, np.random.default_rng([seed, 1]))
+def _people(seed: int, copy: int) -> _People:
+    patients = simulated_patients(_rng(seed, 0, copy))
+    labels_of_patient, row_of_image = _labels(patients, copy)
+    facts = _facts(patients, labels_of_patient, _rng(seed, 1, copy))
     return _People(patients, labels_of_patient, row_of_image, facts)
 
 
-def _labels(patients: Patients) -> tuple[list[list[Label]], dict[str, int]]:
+def _rng(seed: int, purpose: int, copy: int) -> np.random.Generator:
+    return np.random.default_rng([seed, purpose, copy] if copy else [seed, purpose])
+
+
+def _encodings(seed: int, copies: list[_People], parameters: Parameters, layout: Layout) -> Encodings:
+    """The embeddings of all copies, made one copy after the other in the place where they stay."""
+    image_ids = [image_id for people in copies for image_id in people.row_of_image]
+    encoder = Encoder(MODELS * layout.views, layout.dimensions or parameters.latent_dimensions, name="simulated")
+    embeddings = np.empty((len(image_ids), encoder.representations, encoder.dimensions), dtype=np.float32)
+    space: Space = {}
+    start = 0
+    for copy, people in enumerate(copies):
+        rng, rows = _rng(seed, 2, copy), list(people.row_of_image.values())
+        drawn = simulated_embeddings(people.patients, parameters, rng=rng, layout=layout, space=space)
+        drawn.take(rows, axis=0, out=embeddings[start : start + len(rows)], mode="clip")  # "raise" takes a copy first
+        start += len(rows)
+    return Encodings(tuple(image_ids), embeddings, encoder)
+
+
+def _labels(patients: Patients, copy: int) -> tuple[list[list[Label]], dict[str, int]]:
     """The labels of every patient, and the row of each image: a person with two disorders has one set of photos."""
     labels: list[list[Label]] = []
     row_of_image: dict[str, int] = {}
     first_row = np.cumsum(patients.images) - patients.images
+    before = copy * int(patients.images.sum()), copy * len(patients.images), copy * DISORDERS  # of other copies
     for patient, (disorder, images) in enumerate(
         zip(patients.disorder.tolist(), patients.images.tolist(), strict=True)
     ):
         person = patients.same_person_as.get(patient, patient)
         rows = range(first_row[person], first_row[person] + images)
-        labels.append([Label(str(row + 1), str(person + 1), str(disorder + 1)) for row in rows])
-        row_of_image |= {str(row + 1): row for row in rows}
+        image_ids = [str(before[0] + row + 1) for row in rows]
+        ids = str(before[1] + person + 1), str(before[2] + disorder + 1)
+        labels.append([Label(image_id, *ids) for image_id in image_ids])
+        row_of_image |= dict(zip(image_ids, rows, strict=True))
     return labels, row_of_image
 
 
-def _rare_split(patients: Patients, labels_of_patient: list[list[Label]], fold: int) -> Split:
-    rare = [patient for patient, role in enumerate(patients.role) if role == "rare"]
+def _rare_split(copies: list[_People], fold: int) -> Split:
     gallery, test = (
         tuple(
             label
-            for patient in rare
-            if (fold in patients.folds[patient]) == tested
-            for label in labels_of_patient[patient]
+            for people in copies
+            for role, folds, own in zip(
+                people.patients.role, people.patients.folds, people.labels_of_patient, strict=True
+            )
+            if role == "rare" and (fold in folds) == tested
+            for label in own
         )
         for tested in (False, True)
     )
     return Split(gallery, test)
 
 
-def _disorders() -> Iterable[Disorder]:
-    for number in range(FREQUENT_DISORDERS + RARE_DISORDERS):
-        kind = "frequent" if number < FREQUENT_DISORDERS else "rare"
+def _disorders(growth: int) -> Iterator[Disorder]:
+    for number in range(growth * DISORDERS):
+        kind = "frequent" if number % DISORDERS < FREQUENT_DISORDERS else "rare"
         yield Disorder(str(number + 1), f"Simulated {kind} disorder {number + 1}")
 
 

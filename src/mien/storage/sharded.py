@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar, Union
+from typing import Any, Self, Union
 
 from mien.core.encoder import Encoder
 from mien.core.index import GalleryIndex
-from mien.core.parts import Everywhere, here
+from mien.core.parts import Everywhere, Here, Inside
 from mien.core.shards import Shards
 from mien.storage.gallery import Gallery
 
-Answer = TypeVar("Answer")
 AnyGallery = Union["Gallery", "ShardedGallery"]
 
 
@@ -30,16 +28,12 @@ class ShardedGallery:
     def open(cls, directories: Sequence[str | Path]) -> Self:
         """Opens galleries here; they are read in blocks, however large they are."""
         paths = [Path(directory) for directory in directories]
-        return cls.of(paths, here([Gallery.open(path) for path in paths]))
+        return cls.of(paths, Here([Gallery.open(path) for path in paths]))
 
     @classmethod
     def of(cls, directories: Sequence[Path], everywhere: Everywhere[Gallery]) -> Self:
         """Galleries that are open already, wherever they are."""
-
-        def on_indexes(ask: Callable[[GalleryIndex], Answer]) -> list[Answer]:
-            return everywhere(partial(on_index, ask=ask))
-
-        return cls(tuple(directories), tuple(everywhere(generation_of)), Shards.of(on_indexes))
+        return cls(tuple(directories), tuple(everywhere(generation_of)), Shards.of(Inside(everywhere, index_of)))
 
     @property
     def generation(self) -> int:
@@ -69,9 +63,9 @@ class ShardedGallery:
         return ", ".join(map(str, self.directories))
 
 
-def on_index(gallery: Gallery, ask: Callable[[GalleryIndex], Answer]) -> Answer:
-    """Asks a gallery's index; an empty gallery refuses."""
-    return ask(gallery.index)
+def index_of(gallery: Gallery) -> GalleryIndex:
+    """A gallery's index; an empty gallery refuses."""
+    return gallery.index
 
 
 def generation_of(gallery: Gallery) -> int:

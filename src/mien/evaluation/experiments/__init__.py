@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from mien.core.method import BASELINE, TWELVE_METHODS, Method
 from mien.evaluation.experiments import (
     ablation,
     confounders,
@@ -42,3 +43,34 @@ EXPERIMENTS: dict[str, Callable[[Lab], Tables]] = {
     "confounders": confounders.run,
     "proportional": proportional.run,
 }
+
+# which methods an experiment asks the lab's comparison for, beside the baseline; one that is not here may ask for any
+METHODS_OF: dict[str, Iterable[Method]] = {
+    "splits": (),
+    "headline": headline.METHODS.values(),
+    "patient_aggregation": patient_aggregation.METHODS,
+    "disorder_aggregation": disorder_aggregation.METHODS,
+    "rank_changes": rank_changes.STAGES.values(),
+    "tsne": (),
+    "distances": (),
+    "growth": (),
+    "lambda_selection": (),  # it makes a comparison of its own
+    "number_of_images": (),
+    "oracle": oracle.APPROACHES.values(),
+    "gallery_size": gallery_size.METHODS.values(),
+    "ablation": TWELVE_METHODS,
+    "confounders": [confounders.FUSED],
+    "proportional": proportional.METHODS,
+}
+
+
+def methods_of(names: Iterable[str]) -> list[Method] | None:
+    """All that some experiments ask for; none where one of them may ask for any.
+
+    >>> [method.fusion for method in methods_of(["splits", "oracle"])]
+    ['none', 'distance', 'embedding']
+    """
+    chosen = list(names)
+    if not METHODS_OF.keys() >= set(chosen):
+        return None
+    return list(dict.fromkeys([BASELINE, *(method for name in chosen for method in METHODS_OF[name])]))

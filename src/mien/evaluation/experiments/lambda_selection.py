@@ -12,6 +12,8 @@ from mien.evaluation.comparison import Comparison, Ranks
 from mien.evaluation.lab import Lab, Tables
 
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
+METHODS = tuple(Method("none", "hybrid", centroid_weight=weight) for weight in GRID)
+CENTROIDS = tuple(Method("none", score) for score in ("image-centroid", "patient-centroid"))
 IMPORTANCE = {1: 0.5, 5: 0.25, 10: 0.15, 30: 0.1}  # of each top-N in the objective
 
 
@@ -38,12 +40,18 @@ def run(lab: Lab) -> Tables:
     """Each validation image alone, against the unified gallery without the validation images."""
     if not lab.study.validation:
         return {"lambda_selection": [], "validation_centroids": []}
-    comparison = Comparison(lab.study.encodings, validation_rounds(lab.study), progress=lab.progress)
+    comparison = Comparison(
+        lab.study.encodings,
+        validation_rounds(lab.study),
+        methods=(*METHODS, *CENTROIDS),
+        galleries=["unified"],
+        progress=lab.progress,
+    )
     return {
         "lambda_selection": select_lambda(comparison),
         "validation_centroids": [
-            CentroidLine(score, accuracy(comparison.ranks("freq", "unified", Method("none", score)), top=1))
-            for score in ("image-centroid", "patient-centroid")
+            CentroidLine(method.score, accuracy(comparison.ranks("freq", "unified", method), top=1))
+            for method in CENTROIDS
         ],
     }
 
@@ -51,9 +59,9 @@ def run(lab: Lab) -> Tables:
 def select_lambda(comparison: Comparison) -> list[LambdaLine]:
     """The grid; the best objective is selected, of equal ones the smallest lambda."""
     lines = []
-    for weight in GRID:
-        folds = comparison.ranks("freq", "unified", Method("none", "hybrid", centroid_weight=weight))
-        lines.append(LambdaLine(weight, *tops(folds), objective(folds), selected=False))
+    for method in METHODS:
+        folds = comparison.ranks("freq", "unified", method)
+        lines.append(LambdaLine(method.centroid_weight, *tops(folds), objective(folds), selected=False))
     best = max(lines, key=lambda line: line.objective)
     return [line._replace(selected=line == best) for line in lines]
 

@@ -41,7 +41,8 @@ def run(lab: Lab) -> Tables:
         Round(one.frequent_gallery, one.rare_gallery, *(_parts(cases, subsets) for cases in one[2:]))
         for one in lab.comparison.rounds
     ]
-    comparison = Comparison(lab.study.encodings, rounds, centroids=(), progress=lab.progress)
+    methods = tuple(APPROACHES.values())
+    comparison = Comparison(lab.study.encodings, rounds, methods=methods, galleries=["unified"], progress=lab.progress)
     lines: list[ImagesUsed] = []
     for test_set in lab.sets:
         if not test_set.startswith("multi"):

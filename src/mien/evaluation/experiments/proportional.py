@@ -10,6 +10,7 @@ from mien.evaluation.comparison import GalleryName, SetName
 from mien.evaluation.lab import Lab, Tables
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+METHODS = tuple(Method("none", "proportional", alpha=alpha) for alpha in ALPHAS)
 
 
 class AlphaLine(NamedTuple):
@@ -32,9 +33,8 @@ def run(lab: Lab) -> Tables:
     for test_set in lab.sets:
         for gallery in lab.comparison.galleries if not test_set.startswith("multi") else ():
             nearest = tops(lab.comparison.ranks(test_set, gallery, BASELINE))
-            for alpha in ALPHAS:
-                method = Method("none", "proportional", alpha=alpha)
+            for method in METHODS:
                 found = tops(lab.comparison.ranks(test_set, gallery, method))
                 deltas = found.top1 - nearest.top1, found.top5 - nearest.top5, found.top10 - nearest.top10
-                lines.append(AlphaLine(test_set, gallery, alpha, *found[:3], *deltas))
+                lines.append(AlphaLine(test_set, gallery, method.alpha, *found[:3], *deltas))
     return {"proportional": lines}

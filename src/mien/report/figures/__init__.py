@@ -47,7 +47,7 @@ FIGURES: dict[str, tuple[str, Callable[[Tables], Figure]]] = {
 
 def figures_of(tables: Tables) -> dict[str, Callable[[Tables], Figure]]:
     """The figures for which the tables hold what they show."""
-    figures = {name: draw for name, (needed, draw) in FIGURES.items() if tables[needed]}
+    figures = {name: draw for name, (needed, draw) in FIGURES.items() if tables.get(needed)}
     if all(row.gallery == "unified" for row in rows_of(tables, "ablation", Result)):
         figures.pop("ablation_split", None)  # where there is but one gallery, it is the unified one
     return figures

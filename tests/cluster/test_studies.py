@@ -1,0 +1,58 @@
+"""Studies on a cluster give what they give here."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from mien import BASELINE, FULL, Method
+from mien.cluster.studies import PlacesOnCluster
+from mien.evaluation.cases import rounds_of
+from mien.evaluation.comparison import Comparison
+from mien.evaluation.results import evaluate
+from mien.report.evaluation import evaluation_document
+from mien.simulation.embeddings import Layout
+from mien.simulation.study import simulated_gmdb, version
+from mien.storage.formats.gmdb_folder import ENCODINGS, read_gmdb, write_gmdb
+
+from clusters import kill_a_worker
+
+METHODS = (BASELINE, FULL, Method("embedding", "image-centroid"))
+
+
+@pytest.fixture(scope="module")
+def gmdb(tmp_path_factory):
+    """A simulated GMDB in its folder, with embeddings of few dimensions."""
+    folder = tmp_path_factory.mktemp("gmdb")
+    write_gmdb(folder, simulated_gmdb(1, layout=Layout(dimensions=None)), version(1))
+    return folder
+
+
+def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cluster, gmdb):
+    study, _ = read_gmdb(gmdb, gmdb / ENCODINGS)
+    study = replace(study, folds=study.folds[:2])
+
+    def document(**how):
+        comparison = Comparison(study.encodings, rounds_of(study), methods=METHODS, **how)
+        return evaluation_document(study, comparison, evaluate(comparison, METHODS, seed=1), seed=1, per_image=False)
+
+    steps = []
+
+    def killing(done, _all):
+        steps.append(done)
+        if len(steps) == 3:
+            kill_a_worker(cluster)
+
+    expected = document()
+    places = PlacesOnCluster(cluster).of_file(gmdb / ENCODINGS)
+    assert document(parts=places, progress=killing) == expected
+    assert len(steps) > 5  # in the middle
+    assert len(expected["results"]) == 24
+
+
+def test_the_command_takes_a_cluster(mien, ten_syndromes):
+    asked = partial(mien, "evaluate", "--cohort", ten_syndromes, "--folds", "2", "--json")
+    (here, mine, _), (there, theirs, _) = asked(), asked("--cluster", "local")
+    assert (here, there) == (0, 0)
+    assert json.loads(theirs) == json.loads(mine)

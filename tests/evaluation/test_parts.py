@@ -1,0 +1,162 @@
+"""Galleries in several parts, and methods known ahead: the ranks are those of one part and of kept tables."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mien import BASELINE, FULL, Encodings, Label, Method
+from mien.core.errors import InvalidMethodError, InvalidStudyError
+from mien.core.method import TWELVE_METHODS
+from mien.core.parts import Here
+from mien.evaluation import pool, tables
+from mien.evaluation.cases import rounds_of
+from mien.evaluation.comparison import Comparison
+from mien.evaluation.folds import cohort_study
+from mien.evaluation.pool import Groups, Pool, dealt
+from mien.evaluation.results import evaluate, not_in_gallery
+
+from cohorts import random_cohort
+
+METHODS = [
+    *TWELVE_METHODS,
+    *(Method(fusion, "proportional", alpha=0.4) for fusion in ("none", "distance", "embedding")),
+]
+ALPHAS = [0.4]
+
+
+def random_study(seed):
+    rng = np.random.default_rng(seed)
+    cohort = random_cohort(rng, representations=2, disorders=5, most_patients=9, dimensions=4, two_disorder_patients=3)
+    return cohort_study(cohort, "a random cohort", seed=seed, folds=3)
+
+
+class Apart(Here):
+    """Every question and every answer travels, as between machines."""
+
+    def __call__(self, ask):
+        return [pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(ask))(part))) for part in self.parts]
+
+    def combined(self, asks, combine):
+        return super().combined(asks, pickle.loads(pickle.dumps(combine)))
+
+
+def apart(encodings, count):
+    def parts(galleries):
+        row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
+        return Apart(
+            [
+                Pool.of(encodings.only([row_of[image_id] for image_id in image_ids]), galleries)
+                for image_ids in dealt(galleries, count)
+            ]
+        )
+
+    return parts
+
+
+def all_ranks(comparison):
+    return [
+        fold.ranks.tolist()
+        for test_set in comparison.sets
+        for gallery in comparison.galleries
+        for method in METHODS
+        for fold in comparison.ranks(test_set, gallery, method)
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 6), ahead=st.booleans())
+def test_several_parts_rank_as_one(seed, count, ahead):
+    study = random_study(seed)
+    rounds = rounds_of(study)
+    known = {"methods": METHODS} if ahead else {"alphas": ALPHAS}
+    one = Comparison(study.encodings, rounds, alphas=ALPHAS)
+    several = Comparison(study.encodings, rounds, **known, parts=apart(study.encodings, count))
+    assert all_ranks(several) == all_ranks(one)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """A few probes and a few images at a time."""
+    monkeypatch.setattr(tables, "NUMBERS_PER_BLOCK", 3000)
+    monkeypatch.setattr(tables, "GROUPS_PER_QUESTION", 4)
+    for module in (pool, tables):
+        monkeypatch.setattr(module, "IMAGES_PER_BLOCK", 7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_rank_as_all_at_once(seed, request):
+    study = random_study(seed)
+    rounds = rounds_of(study)
+    whole = all_ranks(Comparison(study.encodings, rounds, alphas=ALPHAS))
+    request.getfixturevalue("small_blocks")
+    steps = []
+    kept = Comparison(study.encodings, rounds, alphas=ALPHAS, progress=lambda *step: steps.append(step))
+    ahead = Comparison(study.encodings, rounds, methods=METHODS)
+    assert len(steps) > 4
+    assert all_ranks(kept) == all_ranks(ahead) == whole
+
+
+def test_results_of_methods_known_ahead_are_those_of_kept_tables():
+    study = random_study(1)
+    kept = Comparison(study.encodings, rounds_of(study))
+    ahead = Comparison(study.encodings, rounds_of(study), methods=[BASELINE, FULL])
+    assert evaluate(ahead, [BASELINE, FULL], seed=1) == evaluate(kept, [BASELINE, FULL], seed=1)
+    assert not_in_gallery(ahead) == not_in_gallery(kept)
+
+
+def test_a_method_that_was_not_named_ahead_is_refused():
+    study = random_study(1)
+    comparison = Comparison(study.encodings, rounds_of(study), methods=[BASELINE, FULL], galleries=["unified"])
+    assert comparison.knows(FULL)
+    assert not comparison.knows(METHODS[1])
+    with pytest.raises(InvalidMethodError, match=r"image-centroid.*was not compared"):
+        comparison.ranks("freq", "unified", METHODS[1])
+    with pytest.raises(InvalidMethodError, match="split gallery"):
+        comparison.ranks("freq", "split", FULL)
+
+
+class TestParts:
+    def test_patients_are_dealt_whole_and_evenly(self):
+        study = random_study(3)
+        galleries = [split.gallery for fold in study.folds for split in fold]
+        patient_of = {label.image_id: label.patient_id for gallery in galleries for label in gallery}
+        parts = dealt(galleries, 4)
+        assert sorted(image_id for part in parts for image_id in part) == sorted(patient_of)
+        patients = [{patient_of[image_id] for image_id in part} for part in parts]
+        assert sum(map(len, patients)) == len(set().union(*patients))
+        sizes = [len(part) for part in parts]
+        assert max(sizes) - min(sizes) <= 4  # images of one patient
+        assert parts == dealt(galleries[::-1], 4)
+
+    def test_a_disorder_is_in_several_parts_and_some_parts_lack_it(self):
+        gallery = tuple(Label(f"{i}", f"p{i}", "A" if i < 3 else "B") for i in range(4))
+        encodings = Encodings.of([f"{i}" for i in range(4)], np.eye(4))
+        parts = [Pool.of(encodings.only([i]), [gallery]) for i in range(4)]
+        groups = [part.distances(rows=np.eye(4), groups=np.arange(2), each=True).groups.tolist() for part in parts]
+        assert groups == [[0], [0], [0], [1]]
+
+    def test_galleries_share_what_they_share(self):
+        shared, own, other = (Label("1", "p", "A"), Label("2", "q", "B")), Label("3", "r", "C"), Label("4", "s", "C")
+        groups = Groups.of([(*shared, own), (*shared[::-1], other)])
+        assert [numbers.tolist() for numbers in groups.of_gallery] == [[0, 1, 2], [0, 1, 3]]
+
+    @pytest.mark.parametrize(
+        ("rows_of_part", "problem"),
+        [([[0, 1], [2]], "1 gallery images without an encoding: '3'"), ([[0, 2], [1, 3]], "patient 'p' is in 2 parts")],
+    )
+    def test_parts_that_lack_an_image_or_share_a_patient_are_refused(self, rows_of_part, problem):
+        labels = [Label(f"{i}", patient, "A") for i, patient in enumerate("ppqr")]
+        encodings = Encodings.of([f"{i}" for i in range(4)], np.eye(4))
+        study = random_study(1)
+        rounds = [rounds_of(study)[0]._replace(frequent_gallery=tuple(labels), rare_gallery=())]
+
+        def parts(galleries):
+            return Here([Pool.of(encodings.only(rows), galleries) for rows in rows_of_part])
+
+        with pytest.raises(InvalidStudyError, match=problem):
+            Comparison(study.encodings, rounds, parts=parts)
