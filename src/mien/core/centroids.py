@@ -31,19 +31,18 @@ class Sums:
     def of_groups(cls, rows: Floats, first_of_group: Ints) -> Sums:
         """Adds up each run of rows."""
         counts = np.diff(first_of_group, append=len(rows))
-        high = rows[first_of_group].astype(np.float64)
-        low = np.zeros_like(high)
+        sums = cls(rows[first_of_group].astype(np.float64), np.zeros((len(counts), *rows.shape[1:])), counts)
         for group in np.flatnonzero(counts > 1).tolist():
             first, count = first_of_group[group], counts[group]
             for row in range(first + 1, first + count):
-                high[group], lost = _sum_and_rest(high[group], rows[row])
-                low[group] += lost
-        return cls(high, low, counts)
+                _add(sums.high[group : group + 1], sums.low[group : group + 1], rows[row].astype(np.float64))
+        return sums
 
     def plus(self, other: Sums) -> Sums:
         """The sums over both."""
-        high, lost = _sum_and_rest(self.high, other.high)
-        return Sums(high, self.low + other.low + lost, self.counts + other.counts)
+        high, low = self.high.copy(), self.low + other.low
+        _add(high, low, other.high)
+        return Sums(high, low, self.counts + other.counts)
 
     @property
     def means(self) -> Float64s:
@@ -53,11 +52,14 @@ class Sums:
         return means
 
 
-def _sum_and_rest(one: Float64s, other: Floats) -> tuple[Float64s, Float64s]:
-    """A sum as float64 has it, and what it lacks: together they are exact."""
-    total = one + other
-    of_other = total - one
-    return total, (one - (total - of_other)) + (other - of_other)
+def _add(high: Float64s, low: Float64s, term: Float64s) -> None:
+    """Adds a term to a sum, in place. What float64 rounds away, which it has exactly, goes to `low`."""
+    total = high + term
+    of_term = total - high
+    of_high = total - of_term
+    low += np.subtract(high, of_high, out=of_high)
+    low += np.subtract(term, of_term, out=of_term)
+    high[...] = total
 
 
 def group_means(values: Floats, first_of_group: Ints) -> Float64s:
