@@ -60,6 +60,7 @@ def test_a_local_cluster_is_closed_to_others_and_to_the_network(cluster):
     [
         ("nowhere.json", "'nowhere.json': no cluster: give 'local', the address of a Dask scheduler"),
         ("tcp://127.0.0.1:1", "'tcp://127.0.0.1:1': no Dask scheduler answers there"),
+        ("tls://127.0.0.1:1", "'tls://127.0.0.1:1': no Dask scheduler answers there .*distributed.comm.tls"),
         ("http://127.0.0.1:1", "'http://127.0.0.1:1': no cluster"),
     ],
 )
@@ -69,7 +70,9 @@ def test_where_no_cluster_is_one_line_says_so(where, said, monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("content", ["not JSON", "[]", "{}"])
+@pytest.mark.parametrize(
+    "content", ["not JSON", "[]", "{}", '{"address": null}', '{"address": 5}', '{"address": "inproc://x"}']
+)
 def test_a_file_that_is_no_scheduler_file_is_refused(tmp_path, content):
     file = tmp_path / "other.json"
     file.write_text(content)

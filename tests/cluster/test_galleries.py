@@ -1,13 +1,18 @@
 """Galleries on a cluster answer as one gallery here does."""
 
 import json
+import shutil
+import time
 
 import pytest
 
 from mien import Gallery, Query, rank
+from mien.cluster.connection import connected
 from mien.cluster.galleries import open_galleries
+from mien.cluster.work import Cluster
 from mien.core.errors import EmptyGalleryError, GalleryError
 from mien.core.examination import examine
+from mien.storage.sharded import ShardedGallery
 
 from clusters import kill_a_worker, sharded
 from cohorts import random_cohort, random_query_arrays
@@ -47,12 +52,61 @@ def test_a_gallery_that_changes_meanwhile_is_not_mixed_up(cluster, rng, cohort, 
         rank(gallery, queries)
 
 
+def test_a_gallery_that_was_built_anew_is_another_one(cluster, rng, cohort, tmp_path):
+    directories = sharded(cohort, tmp_path, 2)
+    gallery = open_galleries(cluster, directories)
+    for directory in directories:
+        shutil.rmtree(directory)
+    sharded(random_cohort(rng, disorders=3, dimensions=16), tmp_path, 2)  # of generation 1 again
+    kill_a_worker(cluster)
+    with pytest.raises(GalleryError, match="was changed in the middle of the work"):
+        rank(gallery, queries_of(rng, cohort))
+
+
+def test_a_worker_that_leaves_is_not_waited_for(rng, cohort, tmp_path):
+    queries = queries_of(rng, cohort)
+    with connected("local") as cluster:
+        gallery = open_galleries(cluster, sharded(cohort, tmp_path, 2))
+        cluster.client.retire_workers([cluster.workers[0]], close_workers=False)
+        assert rank(gallery, queries) == rank(cohort, queries)
+
+
+def test_a_worker_that_dies_with_its_answer_is_asked_again(cluster, rng, cohort, tmp_path, monkeypatch):
+    monkeypatch.setattr("mien.cluster.work.SECONDS_TO_FETCH", 1)
+    gallery = open_galleries(cluster, sharded(cohort, tmp_path, 2))
+    waited, times = Cluster.waited, []
+
+    def killing(cluster, futures):
+        ready = waited(cluster, futures)
+        times.append(ready)
+        if times == [True]:
+            kill_a_worker(cluster)
+            time.sleep(0.5)
+        return ready
+
+    monkeypatch.setattr(Cluster, "waited", killing)
+    query = Query.of(random_query_arrays(rng, cohort, 2))
+    assert rank(gallery, query) == rank(cohort, query)
+
+
+def test_an_empty_gallery_among_others_is_no_matter(cluster, rng, cohort, tmp_path):
+    directories = sharded(cohort, tmp_path, 2)
+    Gallery.remove_patients(directories[1], Gallery.open(directories[1]).roster.patient_ids)
+    rest = Gallery.open(directories[0])
+    query = Query.of(random_query_arrays(rng, cohort, 2))
+    for gallery in (ShardedGallery.open(directories), open_galleries(cluster, directories)):
+        assert rank(gallery, query) == rank(rest, query)
+        assert [shard["generation"] for shard in gallery.as_dict()["shards"]] == [1, 2]
+    with pytest.raises(GalleryError, match="is given twice"):
+        open_galleries(cluster, [directories[0], directories[0] / ".." / directories[0].name])
+
+
 def test_what_is_wrong_with_a_gallery_is_said_with_the_worker_that_sees_it(cluster, cohort, tmp_path):
     with pytest.raises(GalleryError, match=r"on worker \S+: .*nowhere holds no gallery"):
         open_galleries(cluster, [tmp_path / "nowhere"])
     [whole] = sharded(cohort, tmp_path, 1)
     Gallery.remove_patients(whole, cohort.roster.patient_ids)
-    with pytest.raises(EmptyGalleryError, match="part-0: the gallery holds no images"):
+    with pytest.raises(EmptyGalleryError, match="part-0: the galleries hold no images"):
         open_galleries(cluster, [whole])
 
 

@@ -6,17 +6,22 @@ from functools import partial
 
 import pytest
 
-from mien import BASELINE, FULL, Method
+from mien import BASELINE, FULL, Encodings, Method
 from mien.cluster.studies import PlacesOnCluster
+from mien.core.errors import InvalidStudyError
+from mien.core.progress import silent
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.folds import cohort_study
 from mien.evaluation.results import evaluate
 from mien.report.evaluation import evaluation_document
 from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb, version
+from mien.storage.formats.cohort_parquet import write_encodings_parquet
 from mien.storage.formats.gmdb_folder import ENCODINGS, read_gmdb, write_gmdb
 
 from clusters import kill_a_worker
+from cohorts import random_cohort
 
 METHODS = (BASELINE, FULL, Method("embedding", "image-centroid"))
 
@@ -56,3 +61,14 @@ def test_the_command_takes_a_cluster(mien, ten_syndromes):
     (here, mine, _), (there, theirs, _) = asked(), asked("--cluster", "local")
     assert (here, there) == (0, 0)
     assert json.loads(theirs) == json.loads(mine)
+
+
+def test_workers_that_find_other_embeddings_are_refused(cluster, rng, tmp_path):
+    cohort = random_cohort(rng, disorders=4, most_patients=9)
+    study = cohort_study(cohort, "cohort", seed=1, folds=2)
+    file = tmp_path / "other.parquet"
+    swapped = Encodings.of(cohort.roster.image_ids, cohort.embeddings[::-1])
+    write_encodings_parquet(file, swapped, silent)
+    places = PlacesOnCluster(cluster).of_file(file)
+    with pytest.raises(InvalidStudyError, match=r"on worker \S+: the embeddings differ"):
+        Comparison(study.encodings, rounds_of(study), methods=METHODS, parts=places)

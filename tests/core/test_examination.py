@@ -97,3 +97,12 @@ def test_without_fusion_there_is_nothing_to_compare_with(rng):
     cohort = random_cohort(rng)
     with pytest.raises(InvalidMethodError, match="one by one"):
         examine(cohort, Query.of(random_query_arrays(rng, cohort, 2)), BASELINE)
+
+
+def test_the_nearest_case_is_named_though_more_than_are_shown_tie():
+    near, far = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
+    cohort = Cohort.of(
+        np.array([near, far, far, far]), image_ids=list("1234"), patient_ids=list("wabc"), disorder_ids=["A"] * 4
+    )
+    [evidence] = examine(cohort, Query.of(np.array([near, far])), Method("distance", "nearest")).evidence
+    assert [(case.patient_id, case.distance) for case in evidence.nearest_cases] == [("w", 0), ("a", 0), ("b", 0)]

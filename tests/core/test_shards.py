@@ -138,8 +138,18 @@ def test_a_name_comes_from_whichever_part_has_it(rng):
 
 def test_one_patient_in_two_parts_is_refused(rng):
     cohort = random_cohort(rng)
-    with pytest.raises(GalleryError, match=r"patients are in two parts of the gallery: 'p0-0', .*: a patient belongs"):
+    with pytest.raises(
+        GalleryError, match=r"patients are in two of the galleries: 'p0-0', .* in part 1 and in part 2: each"
+    ):
         shards_of([cohort, cohort])
+
+
+def test_one_image_in_two_parts_is_refused():
+    parts = [
+        Cohort.of(np.eye(1), image_ids=["same"], patient_ids=[patient], disorder_ids=["A"]) for patient in ("p", "q")
+    ]
+    with pytest.raises(GalleryError, match=r"1 images are in two of the galleries: 'same'"):
+        shards_of(parts)
 
 
 def test_parts_of_different_encoders_are_refused(rng):
@@ -149,7 +159,7 @@ def test_parts_of_different_encoders_are_refused(rng):
         replace(cohort, encodings=replace(cohort.encodings, encoder=Encoder(3, 8, name=name)))
         for cohort, name in ((first, "one"), (second, "two"))
     ]
-    with pytest.raises(EncoderMismatchError, match="part 2 of the gallery is encoded by two"):
+    with pytest.raises(EncoderMismatchError, match="the gallery part 2 is encoded by two"):
         shards_of(named)
     with pytest.raises(EncoderMismatchError, match="the query is encoded"):
         rank(shards_of([first, second]), Query.of(np.ones((1, 1, 4))))

@@ -46,7 +46,7 @@ class Apart(Here):
 
 
 def apart(encodings, count):
-    def parts(galleries):
+    def parts(_encodings, galleries):
         row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         return Apart(
             [
@@ -155,7 +155,7 @@ class TestParts:
         study = random_study(1)
         rounds = [rounds_of(study)[0]._replace(frequent_gallery=tuple(labels), rare_gallery=())]
 
-        def parts(galleries):
+        def parts(_encodings, galleries):
             return Here([Pool.of(encodings.only(rows), galleries) for rows in rows_of_part])
 
         with pytest.raises(InvalidStudyError, match=problem):

@@ -108,6 +108,8 @@ def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
         image_lengths=index.image_lengths[:images],
         image_centroid_rows=index.image_centroid_rows[:disorders],
         patient_centroid_rows=index.patient_centroid_rows[:disorders],
+        image_sums=index.image_sums[:disorders],
+        patient_sums=index.patient_sums[:disorders],
     )
 
 

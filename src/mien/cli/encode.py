@@ -49,7 +49,7 @@ def encode(
         from mien.cluster.connection import connected  # noqa: PLC0415 heavy
         from mien.cluster.photos import ClusterEncoder  # noqa: PLC0415
 
-        with connected(cluster) as workers:
+        with connected(cluster, show.note) as workers:
             results = encode_photos(ClusterEncoder.of(workers, stored), photos, journal)
     write_photos(table, results)
     encoded = sum(isinstance(result, EncodedPhoto) for result in results)

@@ -117,7 +117,7 @@ def on_cluster(where: str | None) -> Iterator[StudyPlaces]:
         from mien.cluster.connection import connected  # noqa: PLC0415 heavy
         from mien.cluster.studies import PlacesOnCluster  # noqa: PLC0415
 
-        with connected(where) as workers:
+        with connected(where, show.note) as workers:
             yield PlacesOnCluster(workers)
 
 

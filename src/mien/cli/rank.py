@@ -48,6 +48,7 @@ def rank(
         raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
     if out is not None:
         check_out(out, inputs=[*([encodings] if encodings else photos or ()), *(metadata or ())], galleries=gallery)
+    _check_queries(photos, encodings, metadata, face)
     limit = None if top.lower() == "all" else int(top)
     with _opened(gallery, cluster) as opened:
         queries, beside = _queries(
@@ -83,7 +84,7 @@ def _opened(directories: list[Path], cluster: str | None) -> Iterator[AnyGallery
         from mien.cluster.connection import connected  # noqa: PLC0415 heavy
         from mien.cluster.galleries import open_galleries  # noqa: PLC0415
 
-        with connected(cluster) as workers:
+        with connected(cluster, show.note) as workers:
             yield open_galleries(workers, directories)
 
 
@@ -97,6 +98,18 @@ def _rankings(gallery: AnyGallery, queries: Sequence[Query], method: Method, top
     return rankings
 
 
+def _check_queries(
+    photos: list[Path] | None, encodings: Path | None, metadata: list[Path] | None, face: list[str] | None
+) -> None:
+    """Refuses options that contradict each other, before anything is opened."""
+    if (encodings is None) == (not photos):
+        raise typer.BadParameter("give either photos of one patient or --encodings")
+    if photos and metadata:
+        raise typer.BadParameter("--metadata belongs to --encodings: all photos are of one patient")
+    if face and not photos:
+        raise typer.BadParameter("--face belongs to photos")
+
+
 def _queries(
     photos: list[Path] | None,
     encodings: Path | None,
@@ -108,12 +121,6 @@ def _queries(
     allow_missing: bool,
 ) -> tuple[list[Query], dict[str, Any]]:
     """The queries that the options name, and what the answer says beside them."""
-    if (encodings is None) == (not photos):
-        raise typer.BadParameter("give either photos of one patient or --encodings")
-    if photos and metadata:
-        raise typer.BadParameter("--metadata belongs to --encodings: all photos are of one patient")
-    if face and not photos:
-        raise typer.BadParameter("--face belongs to photos")
     if encodings is not None:
         with show.progress("reading encodings") as report:
             queries, left_out = load_queries(Source(encodings, metadata or (), encoder, allow_missing), report)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,17 +22,19 @@ from mien.version import __version__
 LOCAL = "local"
 SECONDS_TO_CONNECT = 30
 SCHEMES = ("tcp", "tls")
-CONFIG: dict[str, Any] = {
-    # questions hold the rows of many queries; the usual warning is about programs that send data by accident
-    "distributed.admin.large-graph-warning-threshold": "1 GB",
-    # a local cluster shows nobody what it does
-    "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
-}
+# questions hold the rows of many queries; the usual warning is about programs that send data by accident
+CONFIG = {"distributed.admin.large-graph-warning-threshold": "1 GB"}
+# a local cluster shows nobody what it does
+LOCAL_CONFIG: dict[str, Any] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+LOGGERS = ("distributed", "tornado")  # what they report reaches the user as one line of ours
+
+
+def silent(_line: str) -> None:
+    """For those who need not be told that they wait."""
 
 
 @contextmanager
-def connected(where: str) -> Iterator[Cluster]:
+def connected(where: str, say: Callable[[str], None] = silent) -> Iterator[Cluster]:
     """A cluster: `local`, a scheduler's address (tcp://host:port, tls://host:port) or its scheduler file."""
     try:
         import dask  # noqa: PLC0415 an extra, and heavy
@@ -37,11 +43,14 @@ def connected(where: str) -> Iterator[Cluster]:
         raise ClusterError("Dask is not installed: pip install 'mien[cluster]'") from error
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(CONFIG))
+        stack.enter_context(_quiet())
+        address = _address(where, stack)
         try:
-            client = stack.enter_context(Client(_address(where, stack), timeout=SECONDS_TO_CONNECT))
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ClusterError(f"{shown(where)}: no Dask scheduler answers there ({error}): is it running?") from error
-        cluster = Cluster(client)
+            client = stack.enter_context(Client(address, timeout=SECONDS_TO_CONNECT))
+        except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+            advice = "is it running, and has Dask here its settings distributed.comm.tls?"
+            raise ClusterError(f"{shown(where)}: no Dask scheduler answers there ({error}): {advice}") from error
+        cluster = Cluster(client, say)
         _require_same_version(cluster)
         yield cluster
 
@@ -49,35 +58,80 @@ def connected(where: str) -> Iterator[Cluster]:
 def _address(where: str, stack: ExitStack) -> Any:
     if where == LOCAL:
         return stack.enter_context(_local_cluster())
-    if urlsplit(where).scheme in SCHEMES:
-        return where
-    try:
-        return json.loads(Path(where).read_bytes())["address"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    address = where
+    if urlsplit(where).scheme not in SCHEMES:
+        try:
+            address = json.loads(Path(where).read_bytes())["address"]
+        except (OSError, ValueError, KeyError, TypeError):
+            address = ""
+    if not isinstance(address, str) or urlsplit(address).scheme not in SCHEMES:
         raise ClusterError(
             f"{shown(where)}: no cluster: give 'local', the address of a Dask scheduler (tcp://host:port,"
             " tls://host:port), or the scheduler file that it wrote"
-        ) from error
+        )
+    return address
 
 
 @contextmanager
 def _local_cluster() -> Iterator[Any]:
     """One process per core, which only this process can speak to: others on this machine lack the keys."""
+    import dask  # noqa: PLC0415 heavy
     from distributed import LocalCluster  # noqa: PLC0415
 
     with (
+        _terminated_as_interrupted(),
         tempfile.TemporaryDirectory(prefix="mien-cluster-") as folder,
-        LocalCluster(
-            n_workers=os.cpu_count() or 1,
-            threads_per_worker=1,
-            security=True,
-            memory_limit=None,  # nothing is written to disk to make room
-            dashboard_address="127.0.0.1:0",
-            local_directory=folder,
-            silence_logs="CRITICAL",
-        ) as cluster,
+        dask.config.set({**LOCAL_CONFIG, "temporary-directory": folder}),
     ):
-        yield cluster
+        with _workers_ignore_interrupts():
+            cluster = LocalCluster(
+                n_workers=os.cpu_count() or 1,
+                threads_per_worker=1,
+                security=True,
+                memory_limit=None,  # nothing is written to disk to make room
+                dashboard_address="127.0.0.1:0",
+                silence_logs="CRITICAL",
+            )
+        with cluster:
+            yield cluster
+
+
+@contextmanager
+def _workers_ignore_interrupts() -> Iterator[None]:
+    """Processes that start meanwhile do not hear Ctrl-C: it is for the one who asks, who ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Whoever is told to end (by a batch system) tidies up first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    levels = {name: logging.getLogger(name).level for name in LOGGERS}
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def _require_same_version(cluster: Cluster) -> None:

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mien.cluster.work import Cluster
+from mien.cluster.work import Cluster, on_worker
 from mien.core.errors import GalleryError
-from mien.storage.gallery import Gallery
-from mien.storage.sharded import ShardedGallery, generation_of
+from mien.storage.database import State
+from mien.storage.gallery import Gallery, newest_state
+from mien.storage.sharded import ShardedGallery, require_distinct
 
 
 def open_galleries(cluster: Cluster, directories: Sequence[Path]) -> ShardedGallery:
     """Opens galleries on the workers, which see the directories under the same names."""
+    require_distinct(directories)
     paths = [directory.resolve() for directory in directories]
-    generations = cluster.everywhere([partial(opened, path) for path in paths])(generation_of)
-    loads = [partial(opened, path, generation) for path, generation in zip(paths, generations, strict=True)]
-    return ShardedGallery.of(directories, cluster.everywhere(loads))
+    states = []
+    for answer in cluster.in_order(state_there, ((path,) for path in paths)):
+        if isinstance(answer, Exception):
+            raise answer
+        states.append(answer)
+    loads = [partial(opened, path, state) for path, state in zip(paths, states, strict=True) if state.images]
+    return ShardedGallery.of(directories, states, cluster.everywhere(loads) if loads else None)
 
 
-def opened(directory: Path, generation: int | None = None) -> Gallery:
-    """A gallery, as a worker sees it. Whoever opens it in place of a lost worker must find the same generation."""
-    try:
+def state_there(directory: Path) -> State:
+    """The newest state of a gallery, as a worker sees it."""
+    with on_worker():
+        return newest_state(directory)
+
+
+def opened(directory: Path, state: State) -> Gallery:
+    """A gallery on a worker. Whoever opens it in place of a lost worker must find the same one."""
+    with on_worker():
         gallery = Gallery.open(directory)
-    except GalleryError as error:
-        raise type(error)(f"on worker {platform.node()}: {error}") from error
-    if generation not in {None, gallery.generation}:
-        raise GalleryError(f"{directory}: the gallery was changed in the middle of the work: ask again")
-    return gallery
+        if (gallery.generation, gallery.fingerprint) != (state.generation, state.fingerprint):
+            raise GalleryError(f"{directory}: the gallery was changed in the middle of the work: ask again")
+        return gallery

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from mien.cluster.work import Cluster, killed
+from mien.cluster.work import Cluster, killed, on_worker
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidPhotoError
 from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, Photo, PhotoEncoder, RefusedPhoto, Result, read_photo
@@ -70,7 +70,8 @@ def _with_bytes(photo: Photo) -> Photo | RefusedPhoto:
 
 def encode_there(photos: Sequence[Photo | RefusedPhoto], address: str, expected: Encoder) -> list[Result]:
     """Encodes a few photos on a worker; those that could not be read stay refused."""
-    encoder = _loaded(address, expected)
+    with on_worker():
+        encoder = _loaded(address, expected)
     encoded = iter(encoder.encode_batch([photo for photo in photos if isinstance(photo, Photo)]))
     return [next(encoded) if isinstance(photo, Photo) else photo for photo in photos]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mien.cluster.work import Cluster
+from mien.cluster.work import Cluster, on_worker
 from mien.core.cohort import Encodings
+from mien.core.errors import InvalidStudyError
 from mien.core.parts import Everywhere
 from mien.evaluation.comparison import Places
 from mien.evaluation.pool import Gallery, Pool, dealt
@@ -32,14 +34,34 @@ class PlacesOnCluster:
         """From nowhere: each worker simulates all, and keeps its own."""
         return partial(self._dealt, partial(simulated_images, seed=seed, growth=growth))
 
-    def _dealt(self, read: Read, galleries: Sequence[Gallery]) -> Everywhere[Pool]:
+    def _dealt(self, read: Read, encodings: Encodings, galleries: Sequence[Gallery]) -> Everywhere[Pool]:
+        self.cluster.require_workers()
         images = filter(None, dealt(galleries, len(self.cluster.workers)))
-        return self.cluster.everywhere([partial(pool, read, frozenset(ids), galleries) for ids in images])
+        row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
+        digests = {frozenset(ids): digest(encodings.only([row_of[each] for each in ids])) for ids in images}
+        loads = [partial(pool, read, ids, galleries, expected) for ids, expected in digests.items()]
+        return self.cluster.everywhere(loads)
 
 
-def pool(read: Read, image_ids: Collection[str], galleries: Sequence[Gallery]) -> Pool:
-    """A worker's part of the galleries."""
-    return Pool.of(read(image_ids), galleries)
+def pool(read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], expected: str) -> Pool:
+    """A worker's part of the galleries, if it finds there what the one who asks has."""
+    with on_worker():
+        own = read(image_ids)
+        if digest(own) != expected:
+            raise InvalidStudyError(
+                "the embeddings differ from those of the one who asks: is it the same file? Simulated ones are the same"
+                " on machines of one kind only; write them to a file with 'mien simulate'"
+            )
+        return Pool.of(own, galleries)
+
+
+def digest(encodings: Encodings) -> str:
+    """The same for the same images with the same embeddings, in whatever order."""
+    hashed = hashlib.blake2b()
+    for row in sorted(range(len(encodings.image_ids)), key=encodings.image_ids.__getitem__):
+        hashed.update(encodings.image_ids[row].encode() + b"\0")
+        hashed.update(encodings.embeddings[row])
+    return hashed.hexdigest()
 
 
 def images_of_file(image_ids: Collection[str], path: Path) -> Encodings:

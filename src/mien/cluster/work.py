@@ -2,51 +2,66 @@
 
 from __future__ import annotations
 
+import platform
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from typing import Any, Generic, Never, TypeVar
+from typing import Any, Generic, TypeVar
 
-from mien.core.errors import ClusterError
+from mien.core.errors import ClusterError, MienError
 from mien.core.parts import Everywhere
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
-Whole = TypeVar("Whole")
+Combined = TypeVar("Combined")
 
-SECONDS_WITHOUT_WORKERS = 120
-SECONDS_BETWEEN_LOOKS = 2.0
+SECONDS_WITHOUT_WORKERS = 60
+SECONDS_BETWEEN_LOOKS = 2.0  # at who is still there
+SECONDS_TO_FETCH = 10.0
 UNDER_WAY = 3  # tasks per worker's thread: one at work, the next ones there already
 
 
 class Held(Generic[Part]):
-    """A part on the worker that loaded it; it stays there."""
+    """A part on the worker that loaded it. It does not travel: what Dask moves off a worker that leaves is empty."""
 
-    def __init__(self, load: Callable[[], Part]) -> None:
-        self.part = load()
+    def __init__(self, load: Callable[[], Part] | None = None) -> None:
+        self.part = None if load is None else load()
 
-    def __reduce__(self) -> Never:
-        raise ClusterError("parts do not travel: whoever asks goes to them")
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Held, ()
 
 
 def asked(held: Held[Part], ask: Callable[[Part], Answer]) -> Answer:
     """A part's answer, given where the part is."""
+    if held.part is None:
+        raise ClusterError("a part was lost with its worker: ask again")
     return ask(held.part)
 
 
-def version_here() -> str | None:
+def version_here() -> str:
     """The version of mien on a worker."""
-    from mien.version import __version__  # noqa: PLC0415
+    from mien.version import __version__  # noqa: PLC0415 that of the worker
 
     return __version__
+
+
+@contextmanager
+def on_worker() -> Iterator[None]:
+    """What is refused here, on a worker, is told with the worker's name."""
+    try:
+        yield
+    except MienError as error:
+        error.args = (f"on worker {platform.node()}: {error}",)
+        raise
 
 
 class Cluster:
     """A client of a scheduler."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, say: Callable[[str], None]) -> None:
         self.client = client
+        self.say = say
 
     def versions(self) -> dict[str, str | None]:
         """The version of mien of each worker; None where there is none."""
@@ -63,12 +78,13 @@ class Cluster:
 
     @property
     def workers(self) -> list[str]:
-        """The addresses of those that are there now."""
-        return sorted(self.client.nthreads())
+        """The addresses of those that are at work now; who is about to leave is not."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return sorted(address for address, worker in workers.items() if worker.get("status", "running") == "running")
 
     def everywhere(self, loads: Sequence[Callable[[], Part]]) -> Everywhere[Part]:
         """Loads parts, spread over the workers, once; they stay as long as somebody can ask them."""
-        parts = Parts(self, loads)
+        parts = PartsOnWorkers(self, loads)
         parts(type)  # all of them are loaded, or somebody says why not
         return parts
 
@@ -84,35 +100,35 @@ class Cluster:
             yield self._outcome(under_way.popleft())
 
     def _outcome(self, future: Any) -> Any:
-        self._wait([future])
-        error = future.exception()
-        return future.result() if error is None else error
-
-    def _wait(self, futures: list[Any]) -> None:
-        while not self.waited(futures):
-            pass
+        with explained():
+            while not self.waited([future]):
+                pass
+            error = future.exception()
+            return future.result() if error is None else error
 
     def waited(self, futures: list[Any]) -> bool:
         """Waits a while for answers, and says whether they are there; a cluster without workers is given up."""
         from distributed import wait  # noqa: PLC0415 heavy
 
-        with explained():
-            try:
-                wait(futures, timeout=SECONDS_BETWEEN_LOOKS)
-            except TimeoutError:
-                if not self.workers:
-                    self.require_workers()
-                return False
+        try:
+            wait(futures, timeout=SECONDS_BETWEEN_LOOKS)
+        except TimeoutError:
+            self.require_workers()
+            return False
         return True
 
     def require_workers(self) -> None:
+        """Waits until there is a worker, but not for ever."""
+        if self.workers:
+            return
+        self.say("the cluster has no workers, waiting for some")
         try:
             self.client.wait_for_workers(1, timeout=SECONDS_WITHOUT_WORKERS)
         except TimeoutError as error:
             raise ClusterError("the cluster has no workers: start some (dask worker ADDRESS)") from error
 
 
-class Parts(Generic[Part]):
+class PartsOnWorkers(Generic[Part]):
     """Parts, each on one worker. Those of a worker that is lost are loaded by the others, and asked again."""
 
     def __init__(self, cluster: Cluster, loads: Sequence[Callable[[], Part]]) -> None:
@@ -120,34 +136,48 @@ class Parts(Generic[Part]):
         self.loads = loads
         self.worker_of: dict[int, str] = {}
         self.held: dict[int, Any] = {}
-        self._place(range(len(loads)))
+        with explained():
+            self._place(range(len(loads)))
 
     def __call__(self, ask: Callable[[Part], Answer]) -> list[Answer]:
         """The answers of all parts."""
         return self._results(range(len(self.loads)), lambda part: self._asked(part, ask))
 
     def combined(
-        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Whole]
-    ) -> list[Whole]:
+        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Combined]
+    ) -> list[Combined]:
         """All parts' answers to each question, put together on some worker; as many at a time as there are workers."""
 
         def put_together(number: int) -> Any:
             answers = [self._asked(part, asks[number]) for part in range(len(self.loads))]
             return self.cluster.client.submit(combine, answers, pure=False)
 
-        step = len(self.cluster.workers) or 1
+        step = len(set(self.worker_of.values()))
         waves = [range(start, min(start + step, len(asks))) for start in range(0, len(asks), step)]
         return [whole for wave in waves for whole in self._results(wave, put_together)]
 
     def _results(self, tasks: Sequence[int], submit: Callable[[int], Any]) -> list[Any]:
-        """The results of tasks that ask parts. Where a worker is lost, what is not done is asked for again."""
-        futures = {task: submit(task) for task in tasks}
-        while not self.cluster.waited(list(futures.values())):
-            if lost := self._lost():
-                self._place(lost)
-                futures |= {task: submit(task) for task, future in futures.items() if not future.done()}
+        """The results of tasks that ask parts. Where a worker is lost, what is not here yet is asked for again."""
+        results: dict[int, Any] = {}
         with explained():
-            return [futures[task].result() for task in tasks]
+            futures = {task: submit(task) for task in tasks}
+            while futures:
+                if self.cluster.waited(list(futures.values())):
+                    self._fetch(futures, results)
+                if futures and (lost := self._lost()):
+                    self._place(lost)
+                    futures = {task: submit(task) for task in futures}
+        return [results[task] for task in tasks]
+
+    @staticmethod
+    def _fetch(futures: dict[int, Any], results: dict[int, Any]) -> None:
+        """Takes over results, as long as those who have them are there."""
+        for task in list(futures):
+            try:
+                results[task] = futures[task].result(timeout=SECONDS_TO_FETCH)
+            except TimeoutError:
+                return
+            del futures[task]
 
     def _asked(self, part: int, ask: Callable[[Part], Answer]) -> Any:
         return self.cluster.client.submit(asked, self.held[part], ask, pure=False, workers=[self.worker_of[part]])
@@ -159,8 +189,8 @@ class Parts(Generic[Part]):
     def _place(self, parts: Iterable[int]) -> None:
         """Loads parts where there are fewest."""
         self.cluster.require_workers()
+        there = self.cluster.workers
         for part in parts:
-            there = self.cluster.workers
             taken = Counter(worker for other, worker in self.worker_of.items() if other != part)
             self.worker_of[part] = min(there, key=lambda worker: taken[worker])
             self.held[part] = self.cluster.client.submit(
@@ -178,10 +208,8 @@ def explained() -> Iterator[None]:
         yield
     except KilledWorker as error:
         raise ClusterError(f"{killed(error)}: have they memory enough?") from error
-    except (CancelledError, CommClosedError) as error:
-        raise ClusterError(
-            f"the scheduler is gone ({type(error).__name__}): start the cluster and try again"
-        ) from error
+    except (CancelledError, CommClosedError, OSError) as error:
+        raise ClusterError(f"the scheduler is gone ({type(error).__name__}): start the cluster again") from error
 
 
 def killed(error: Exception) -> str:

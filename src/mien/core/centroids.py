@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Ints, run_starts
+
+Key = TypeVar("Key", bound=Hashable)
 
 FIRST = np.zeros(1, dtype=np.intp)  # one group, from the first row on
 
@@ -50,6 +54,15 @@ class Sums:
         counts = self.counts.reshape(-1, *[1] * (self.high.ndim - 1))
         means: Float64s = (self.high + self.low) / counts
         return means
+
+
+def joined_sums(parts: Iterable[Mapping[Key, Sums]]) -> dict[Key, Sums]:
+    """What parts of a gallery say of some groups' sums, put together."""
+    joined: dict[Key, Sums] = {}
+    for part in parts:
+        for group, sums in part.items():
+            joined[group] = joined[group].plus(sums) if group in joined else sums
+    return joined
 
 
 def _add(high: Float64s, low: Float64s, term: Float64s) -> None:

@@ -18,6 +18,8 @@ from mien.core.roster import Roster
 
 CentroidKind = Literal["image", "patient"]
 
+LARGEST_WHOLE = 1 << 30  # bytes of image rows; what is larger is read in blocks
+
 
 @dataclass(frozen=True, eq=False)
 class GalleryIndex:

@@ -76,6 +76,7 @@ def _pair_distances(rows: Float32s, others: Float32s) -> Float64s:
 
 def cases_of(line: RankedDisorder, nearest: Sequence[Case]) -> tuple[Case, ...]:
     """The cases of a ranked disorder, the nearest of them as the ranking names it: ties are settled there."""
-    [first] = [case for case in nearest if case.patient_id == line.nearest_patient_id][:1]
-    others = [case for case in nearest if case is not first]
-    return first._replace(image_id=line.nearest_image_id), *others[: CASES - 1]
+    # the nearest of all is as near as it: where more tie than are named, it may not be among them
+    first = Case(line.nearest_patient_id, line.nearest_image_id, nearest[0].distance)
+    others = [case for case in nearest if case.patient_id != first.patient_id]
+    return first, *others[: CASES - 1]

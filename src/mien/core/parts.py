@@ -11,7 +11,7 @@ Part = TypeVar("Part")
 Outer = TypeVar("Outer")
 Part_co = TypeVar("Part_co", covariant=True)
 Answer = TypeVar("Answer")
-Whole = TypeVar("Whole")
+Combined = TypeVar("Combined")
 
 
 class Everywhere(Protocol[Part_co]):
@@ -24,8 +24,8 @@ class Everywhere(Protocol[Part_co]):
         """The answers, in the order of the parts."""
 
     def combined(
-        self, asks: Sequence[Callable[[Part_co], Answer]], combine: Callable[[Sequence[Answer]], Whole]
-    ) -> list[Whole]:
+        self, asks: Sequence[Callable[[Part_co], Answer]], combine: Callable[[Sequence[Answer]], Combined]
+    ) -> list[Combined]:
         """All parts' answers to each question, put together near to where they are given."""
 
 
@@ -46,8 +46,8 @@ class Here(Generic[Part]):
         return [ask(part) for part in self.parts]
 
     def combined(
-        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Whole]
-    ) -> list[Whole]:
+        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Combined]
+    ) -> list[Combined]:
         """All parts' answers to each question, put together."""
         return [combine(self(ask)) for ask in asks]
 
@@ -64,8 +64,8 @@ class Inside(Generic[Outer, Part]):
         return self.everywhere(partial(_reached, self.reach, ask))
 
     def combined(
-        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Whole]
-    ) -> list[Whole]:
+        self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Combined]
+    ) -> list[Combined]:
         """All parts' answers to each question, put together near to where they are given."""
         return self.everywhere.combined([partial(_reached, self.reach, ask) for ask in asks], combine)
 

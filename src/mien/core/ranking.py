@@ -10,14 +10,12 @@ from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidMethodError
 from mien.core.evidence import Known, Ranking
-from mien.core.index import GalleryIndex
+from mien.core.index import LARGEST_WHOLE, GalleryIndex
 from mien.core.method import FULL, Method
 from mien.core.nearest_cases import Case
 from mien.core.parts import Here
 from mien.core.shards import Shards
 from mien.core.whole import Whole
-
-LARGEST_WHOLE = 1 << 30  # bytes of image rows; what is larger is read in blocks
 
 
 class HasIndex(Protocol):

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from mien.core.arrays import Float32s, Float64s, Floats, Ints
-from mien.core.centroids import Sums
+from mien.core.centroids import Sums, joined_sums
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
@@ -32,6 +32,8 @@ from mien.core.probes import batches, nobody_left, probe_rows
 from mien.core.roster import Disorder
 from mien.core.scores import Parts
 from mien.core.scores.patient_centroid import centroid_distance
+
+IdKind = Literal["patient_ids", "image_ids"]
 
 ENTRIES_PER_BATCH = 1 << 20  # probes times disorders: some 100 MB
 CENTROIDS_PER_BLOCK = 64  # whose sums are put together at a time: 6 MB from each part
@@ -61,17 +63,17 @@ def summary_of(index: GalleryIndex) -> Summary:
     )
 
 
-def patient_numbers(index: GalleryIndex) -> Ints:
-    """A number for each patient, from a hash of the id: shorter to send than the ids of millions."""
-    ids = index.roster.patient_ids
-    digests = b"".join(hashlib.blake2b(patient_id.encode(), digest_size=8).digest() for patient_id in ids)
+def numbers_of(index: GalleryIndex, kind: IdKind) -> Ints:
+    """A number for each patient or image, from a hash of the id: shorter to send than the ids of millions."""
+    ids = getattr(index.roster, kind)
+    digests = b"".join(hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids)
     return np.frombuffer(digests, dtype=np.int64).astype(np.intp)
 
 
-def patients_with(index: GalleryIndex, numbers: Collection[int]) -> list[str]:
-    """The patients of this part that have one of these numbers."""
-    own = patient_numbers(index).tolist()
-    return [who for who, number in zip(index.roster.patient_ids, own, strict=True) if number in numbers]
+def ids_with(index: GalleryIndex, kind: IdKind, numbers: Collection[int]) -> list[str]:
+    """The patients or images of this part that have one of these numbers."""
+    own = zip(getattr(index.roster, kind), numbers_of(index, kind).tolist(), strict=True)
+    return [each for each, number in own if number in numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +107,19 @@ class Shards:
     _centroid_rows: dict[CentroidKind, Float32s] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, everywhere: Everywhere[GalleryIndex]) -> Shards:
-        """Asks the parts who is in them; parts of different encoders, or with one patient in two, are refused."""
+    def of(cls, everywhere: Everywhere[GalleryIndex], names: Sequence[str] = ()) -> Shards:
+        """Asks the parts who is in them; different encoders, or a patient or an image in two parts, are refused.
+
+        `names` are what the parts are called.
+        """
         summaries = everywhere(summary_of)
+        called = names or [f"part {number + 1}" for number in range(len(summaries))]
         encoder = summaries[0].encoder
-        for number, summary in enumerate(summaries[1:], start=2):
-            summary.encoder.require_same(encoder, here=f"part {number} of the gallery", there="what stands before it")
+        for name, summary in zip(called[1:], summaries[1:], strict=True):
+            summary.encoder.require_same(encoder, here=f"the gallery {name}", there=f"the gallery {called[0]}")
             encoder = encoder.completed_by(summary.encoder)
         if len(summaries) > 1:
-            _require_one_place(everywhere)
+            _require_one_place(everywhere, called)
         disorder_of: dict[str, Disorder] = {}
         images: Counter[str] = Counter()
         patients: Counter[str] = Counter()
@@ -295,24 +301,26 @@ def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: Ce
 
 def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
     """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
-    total: dict[str, Sums] = {}
-    for part in parts:
-        for disorder_id, sums in part.items():
-            total[disorder_id] = total[disorder_id].plus(sums) if disorder_id in total else sums
-    return np.concatenate([_unit_row(sums) for _, sums in sorted(total.items())])
+    return np.concatenate([_unit_row(sums) for _, sums in sorted(joined_sums(parts).items())])
 
 
 def _unit_row(sums: Sums) -> Float32s:
     return unit_rows(sums.means).astype(np.float32)
 
 
-def _require_one_place(everywhere: Everywhere[GalleryIndex]) -> None:
-    numbers, counts = np.unique(np.concatenate(everywhere(patient_numbers)), return_counts=True)
-    if (counts > 1).any():
-        suspects = set(numbers[counts > 1].tolist())
-        named = Counter(who for part in everywhere(partial(patients_with, numbers=suspects)) for who in part)
-        if twice := sorted(who for who, count in named.items() if count > 1):
-            raise GalleryError(
-                f"{len(twice)} patients are in two parts of the gallery: {shown_ids(twice)}:"
-                " a patient belongs into one, remove them from the other"
-            )
+def _require_one_place(everywhere: Everywhere[GalleryIndex], names: Sequence[str]) -> None:
+    """Refuses patients and images that are in two parts: one gallery could not hold them."""
+    kinds: tuple[tuple[IdKind, str], ...] = (("patient_ids", "patients"), ("image_ids", "images"))
+    for kind, what in kinds:
+        numbers, counts = np.unique(np.concatenate(everywhere(partial(numbers_of, kind=kind))), return_counts=True)
+        if (counts > 1).any():
+            suspects = set(numbers[counts > 1].tolist())
+            places: dict[str, list[str]] = {}
+            for name, ids in zip(names, everywhere(partial(ids_with, kind=kind, numbers=suspects)), strict=True):
+                for each in ids:
+                    places.setdefault(each, []).append(name)
+            if twice := sorted(each for each, parts in places.items() if len(parts) > 1):
+                raise GalleryError(
+                    f"{len(twice)} {what} are in two of the galleries: {shown_ids(twice, most=3)}, the first of them in"
+                    f" {' and in '.join(places[twice[0]][:2])}: each belongs into one"
+                )

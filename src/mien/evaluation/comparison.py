@@ -34,7 +34,7 @@ GALLERIES: tuple[GalleryName, ...] = ("unified", "split")
 PARTS: tuple[PartName, ...] = ("freq", "rare")
 CENTROIDS: tuple[CentroidKind, ...] = ("image", "patient")
 
-Places = Callable[[Sequence[Gallery]], Everywhere[Pool]]  # of the images of some galleries
+Places = Callable[[Encodings, Sequence[Gallery]], Everywhere[Pool]]  # of the images of some galleries
 
 
 class Ranks(NamedTuple):
@@ -78,7 +78,9 @@ class Comparison:
         distinct = {id(gallery): gallery for one in self.rounds for gallery in one[:2] if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
         self._groups = Groups.of(list(distinct.values()))
-        everywhere = parts(list(distinct.values())) if parts else Here([Pool.of_groups(encodings, self._groups)])
+        everywhere = (
+            parts(encodings, list(distinct.values())) if parts else Here([Pool.of_groups(encodings, self._groups)])
+        )
         check_parts(self._groups, everywhere(Pool.image_ids))
         comparer = Comparer.of(encodings, self._groups, everywhere, centroids=centroids, alphas=alphas)
         self._tables: list[Table] = []

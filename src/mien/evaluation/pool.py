@@ -150,15 +150,6 @@ class Pool:
         return self.encodings.embeddings[self.row_of_image[images]]
 
 
-def joined_sums(answers: Sequence[dict[int, Sums]]) -> dict[int, Sums]:
-    """What parts say of the groups' sums, put together."""
-    joined: dict[int, Sums] = {}
-    for answer in answers:
-        for group, of_part in answer.items():
-            joined[group] = joined[group].plus(of_part) if group in joined else of_part
-    return joined
-
-
 def joined_distances(answers: Sequence[PartDistances]) -> PartDistances:
     """What parts say of the groups' distances, put together: as one part says it that has them all."""
     if len(answers) == 1:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.centroids import joined_sums
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
 from mien.core.fusion import fuse_distances, fuse_embeddings
@@ -20,7 +21,7 @@ from mien.core.scores import Parts
 from mien.core.scores.patient_centroid import centroid_distance
 from mien.core.scores.proportional import proportional_nearest_distances
 from mien.evaluation.cases import Case
-from mien.evaluation.pool import DECIMALS, IMAGES_PER_BLOCK, Groups, Pool, joined_distances, joined_sums
+from mien.evaluation.pool import DECIMALS, IMAGES_PER_BLOCK, Groups, Pool, joined_distances
 
 IMAGE_SCORES = {"nearest", "proportional"}  # they look at no centroid
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB

@@ -13,10 +13,16 @@ from mien.core.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusy
 from mien.core.index import GalleryIndex, build_index
 from mien.core.roster import Roster
 from mien.storage.changes import Change, import_cohort, remove_patients, restore_index
-from mien.storage.database import connection, embedding_reader, read_roster, snapshot, state
+from mien.storage.database import State, connection, embedding_reader, read_roster, snapshot, state
 from mien.storage.index_files import read_index
 
 OPENING_TRIES = 20
+
+
+def newest_state(directory: Path) -> State:
+    """Which generation is the newest, and what is known without reading it."""
+    with connection(directory) as database:
+        return state(database)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +44,7 @@ class Gallery:
 
     directory: Path
     generation: int
+    fingerprint: str  # of everything that is stored
     encoder: Encoder | None
     loaded_index: GalleryIndex | None  # None: no images
 
@@ -58,8 +65,7 @@ class Gallery:
         """Opens the newest generation; makes its index where that is missing."""
         directory = Path(directory)
         for _ in range(OPENING_TRIES):
-            with connection(directory) as database:
-                now = state(database)
+            now = newest_state(directory)
             try:
                 index = read_index(directory, now.generation, now.fingerprint) if now.images else None
             except FileNotFoundError:
@@ -70,7 +76,7 @@ class Gallery:
                 except GalleryError:  # not ours to write: do without the files
                     return cls._in_memory(directory)
                 continue  # the index is there now, or a writer has gone on to the next generation
-            return cls(directory, now.generation, now.encoder, index)
+            return cls(directory, now.generation, now.fingerprint, now.encoder, index)
         raise GalleryBusyError(f"{directory}: the gallery changes faster than it can be opened, try again later")
 
     @classmethod
@@ -80,7 +86,7 @@ class Gallery:
             assert now.encoder is not None
             encoder, roster = now.encoder, read_roster(database)
             index = build_index(roster, encoder, embedding_reader(database, roster, encoder))
-        return cls(directory, now.generation, encoder, index)
+        return cls(directory, now.generation, now.fingerprint, encoder, index)
 
     @staticmethod
     def build(directory: str | Path, cohort: Cohort) -> Change:

@@ -11,6 +11,7 @@ import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from mien.core.arrays import Floats, Ints
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError, shown
-from mien.core.index import GalleryIndex, build_index
+from mien.core.index import LARGEST_WHOLE, GalleryIndex, build_index
 from mien.core.roster import Disorder, Roster
 
 MATRICES = (
@@ -94,8 +95,9 @@ def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryInd
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
         matrices: dict[str, Any] = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
-        let_go = _letting_go(matrices["image_rows"])
-        return GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices, let_go=let_go)
+        index = GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices)
+        large = index.image_rows.nbytes > LARGEST_WHOLE
+        return replace(index, let_go=_letting_go(index.image_rows)) if large else index
     except (ValueError, KeyError, TypeError) as error:
         advice = f"delete the files index-{generation}.*, mien makes them again"
         raise CorruptGalleryError(f"{path}: {error}: {advice}") from error

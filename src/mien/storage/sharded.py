@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Self, Union
 
 from mien.core.encoder import Encoder
+from mien.core.errors import EmptyGalleryError, GalleryError, shown
 from mien.core.index import GalleryIndex
 from mien.core.parts import Everywhere, Here, Inside
 from mien.core.shards import Shards
+from mien.storage.database import State
 from mien.storage.gallery import Gallery
 
 AnyGallery = Union["Gallery", "ShardedGallery"]
@@ -22,18 +24,33 @@ class ShardedGallery:
 
     directories: tuple[Path, ...]
     generations: tuple[int, ...]
-    shards: Shards
+    shards: Shards  # of those that are not empty
 
     @classmethod
     def open(cls, directories: Sequence[str | Path]) -> Self:
-        """Opens galleries here; they are read in blocks, however large they are."""
+        """Opens galleries here; they are read in blocks."""
         paths = [Path(directory) for directory in directories]
-        return cls.of(paths, Here([Gallery.open(path) for path in paths]))
+        require_distinct(paths)
+        galleries = [Gallery.open(path) for path in paths]
+        filled = [gallery for gallery in galleries if gallery.loaded_index is not None]
+        return cls.of(paths, galleries, Here(filled) if filled else None)
 
     @classmethod
-    def of(cls, directories: Sequence[Path], everywhere: Everywhere[Gallery]) -> Self:
-        """Galleries that are open already, wherever they are."""
-        return cls(tuple(directories), tuple(everywhere(generation_of)), Shards.of(Inside(everywhere, index_of)))
+    def of(
+        cls,
+        directories: Sequence[Path],
+        states: Sequence[Gallery | State],
+        everywhere: Everywhere[Gallery] | None,
+    ) -> Self:
+        """Galleries that are open already, wherever they are: all but the empty ones."""
+        if everywhere is None:
+            listed = ", ".join(map(str, directories))
+            raise EmptyGalleryError(f"{listed}: the galleries hold no images: add some before ranking")
+        return cls(
+            tuple(directories),
+            tuple(state.generation for state in states),
+            Shards.of(Inside(everywhere, index_of), everywhere(name_of)),
+        )
 
     @property
     def generation(self) -> int:
@@ -63,11 +80,20 @@ class ShardedGallery:
         return ", ".join(map(str, self.directories))
 
 
+def require_distinct(directories: Sequence[Path]) -> None:
+    """Refuses a gallery that is given twice."""
+    seen: dict[Path, Path] = {}
+    for directory in directories:
+        if directory.resolve() in seen:
+            raise GalleryError(f"the gallery {shown(str(directory))} is given twice: give it once")
+        seen[directory.resolve()] = directory
+
+
 def index_of(gallery: Gallery) -> GalleryIndex:
-    """A gallery's index; an empty gallery refuses."""
+    """What is asked of a gallery."""
     return gallery.index
 
 
-def generation_of(gallery: Gallery) -> int:
-    """Which state of the gallery is open."""
-    return gallery.generation
+def name_of(gallery: Gallery) -> str:
+    """What a user calls it."""
+    return str(gallery.directory)
