@@ -19,10 +19,10 @@ PAIRS = [("freq", "split"), ("rare", "split"), ("freq", "unified"), ("rare", "un
 
 @pytest.fixture(scope="module")
 def simulated_folder(tmp_path_factory):
-    """A simulated GMDB in its latent dimensions (60 MB instead of 400), with three of its folds."""
+    """A simulated GMDB in its latent dimensions (60 MB instead of 400), with two of its folds."""
     folder = tmp_path_factory.mktemp("simulated") / "gmdb"
     study = simulated_gmdb(5, layout=Layout(dimensions=None))
-    write_gmdb(folder, replace(study, folds=study.folds[:3]), version(5))
+    write_gmdb(folder, replace(study, folds=study.folds[:2]), version(5))
     return folder
 
 
@@ -98,7 +98,7 @@ def test_gmdb_folder_gives_the_contract_s_document(mien, simulated_folder):
     assert (code, err) == (0, "")
     document = json.loads(out)
     assert document["protocol"]["simulated"]
-    assert document["protocol"]["folds"] == 3
+    assert document["protocol"]["folds"] == 2
     assert len(document["results"]) == 4 * 2 * 2
     first = document["results"][0]
     assert {"set", "gallery", "fusion", "score", "lambda", "alpha", "top1", "top5", "top10", "top30"} <= first.keys()

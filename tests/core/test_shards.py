@@ -43,7 +43,7 @@ def shards_of(cohorts):
     return Shards.of(Here([cohort.index for cohort in cohorts]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     representations=st.integers(1, 3),
