@@ -79,11 +79,11 @@ def _local_cluster() -> Iterator[Any]:
     from distributed import LocalCluster  # noqa: PLC0415
 
     with (
-        _terminated_as_interrupted(),
+        _on_signal(signal.SIGTERM, _end),  # a batch system says so: what was made is taken away first
         tempfile.TemporaryDirectory(prefix="mien-cluster-") as folder,
         dask.config.set({**LOCAL_CONFIG, "temporary-directory": folder}),
     ):
-        with _workers_ignore_interrupts():
+        with _on_signal(signal.SIGINT, signal.SIG_IGN):  # workers inherit it: Ctrl-C is for the one who ends them
             cluster = LocalCluster(
                 n_workers=os.cpu_count() or 1,
                 threads_per_worker=1,
@@ -97,29 +97,20 @@ def _local_cluster() -> Iterator[Any]:
 
 
 @contextmanager
-def _workers_ignore_interrupts() -> Iterator[None]:
-    """Processes that start meanwhile do not hear Ctrl-C: it is for the one who asks, who ends them."""
+def _on_signal(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Handles a signal that way meanwhile; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
 
 
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Whoever is told to end (by a batch system) tidies up first."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _end(number: int, _frame: object) -> None:
+    sys.exit(128 + number)
 
 
 @contextmanager

@@ -107,9 +107,14 @@ def disorders_of(index: GalleryIndex, patients: Sequence[Sequence[str]]) -> list
     return [of(patient_ids) for patient_ids in patients]
 
 
+def rows_per_block(width: int) -> int:
+    """How many image rows are looked at in one go."""
+    return max(1, BYTES_PER_BLOCK // (width * 4))
+
+
 def row_blocks(index: GalleryIndex) -> Iterator[tuple[int, Float32s]]:
     """The image rows, some at a time, each block with its first row; what was read is let go."""
-    size = max(1, BYTES_PER_BLOCK // (index.image_rows.shape[1] * 4))
+    size = rows_per_block(index.image_rows.shape[1])
     for start in range(0, len(index.image_rows), size):
         yield start, index.image_rows[start : start + size]
         index.let_go(start, start + size)
