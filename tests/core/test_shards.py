@@ -109,8 +109,15 @@ def test_a_batch_of_queries_is_asked_in_several_goes(rng, monkeypatch):
     cohort = random_cohort(rng, disorders=5)
     queries = [Query.of(random_query_arrays(rng, cohort, 2)) for _ in range(7)]
     expected = rank(cohort, queries)
-    monkeypatch.setattr("mien.core.shards.ENTRIES_PER_BATCH", 10)
-    assert rank(shards_of(dealt(cohort, rng, 2)), queries) == expected
+    shards = shards_of(dealt(cohort, rng, 2))
+    goes = []
+    monkeypatch.setattr("mien.core.shards.merged", lambda parts: goes.append(len(parts)) or merged(parts))
+    for limit, most in (("ENTRIES_PER_BATCH", 10), ("DISTANCES_PER_BLOCK", 1)):
+        goes.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(f"mien.core.shards.{limit}", most)
+            assert rank(shards, queries) == expected
+        assert goes == [2] * 7  # each query by itself, with two images
 
 
 def test_a_large_gallery_is_read_in_blocks_that_are_let_go(rng, monkeypatch):
