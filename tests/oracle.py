@@ -41,7 +41,10 @@ def disorder_distance(probe, images, method):
     if method.score == "hybrid":
         return method.centroid_weight * patient_centroid + (1 - method.centroid_weight) * nearest
     k = math.ceil(Decimal(str(method.alpha)) * len(images))
-    return math.fsum(sorted(distance(probe, embedding) for _, embedding in images)[:k]) / k
+    proportional = math.fsum(sorted(distance(probe, embedding) for _, embedding in images)[:k]) / k
+    if method.score == "proportional-hybrid":
+        return method.centroid_weight * patient_centroid + (1 - method.centroid_weight) * proportional
+    return proportional
 
 
 def ranking(query_embeddings, gallery, method):

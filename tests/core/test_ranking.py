@@ -21,6 +21,10 @@ METHODS = [
         Method(fusion, "proportional", alpha=a)
         for fusion, a in product(["none", "distance", "embedding"], [0.05, 0.1, 0.5, 1])
     ],
+    *[
+        Method("embedding", "proportional-hybrid", weight, alpha)
+        for weight, alpha in ((0.0, 0.5), (0.3, 0.1), (0.75, 1))
+    ],
 ]
 
 
@@ -79,7 +83,9 @@ def test_lambda_zero_is_nearest_and_one_is_centroid_exactly(rng, fusion):
         )
 
 
-@pytest.mark.parametrize("score", ["nearest", "image-centroid", "patient-centroid", "hybrid", "proportional"])
+@pytest.mark.parametrize(
+    "score", ["nearest", "image-centroid", "patient-centroid", "hybrid", "proportional", "proportional-hybrid"]
+)
 def test_one_photo_is_the_same_under_every_fusion(rng, score):
     cohort = random_cohort(rng)
     query = Query.of(random_query_arrays(rng, cohort, 1))

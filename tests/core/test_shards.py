@@ -24,6 +24,7 @@ METHODS = [
     *TWELVE_METHODS,
     *[Method("embedding", "hybrid", centroid_weight=weight) for weight in (0.0, 1.0)],
     *[Method(fusion, "proportional", alpha=alpha) for fusion in ("distance", "embedding") for alpha in (0.1, 0.5, 1)],
+    Method("embedding", "proportional-hybrid", 0.75, 0.5),
 ]
 
 

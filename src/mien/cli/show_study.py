@@ -10,7 +10,6 @@ from rich.table import Table
 
 from mien.cli.show import console, note, print_simulated, text
 from mien.core.errors import shown_ids
-from mien.core.method import BASELINE, NAMED_METHODS, Method
 from mien.core.study import Study
 from mien.evaluation.lab import rows_of
 from mien.evaluation.published import published_accuracy
@@ -38,7 +37,7 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
 
 def print_results(results: Sequence[Result], *, published: bool) -> None:
     """Accuracies, a table per gallery and set; where it makes sense, with the published top-1."""
-    width = max((len(method_name(result.method)) for result in results), default=0)
+    width = max((len(str(result.method)) for result in results), default=0)
     for gallery, test_set in dict.fromkeys((result.gallery, result.set) for result in results):
         chosen = [result for result in results if (result.set, result.gallery) == (test_set, gallery)]
         beside = published and gallery == "unified"
@@ -51,27 +50,16 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
         table.add_column("method", no_wrap=True, min_width=width)
         for name in ("top-1", *["published"] * beside, "top-5", "top-10", "top-30"):
             table.add_column(name, justify="right", no_wrap=True, min_width=6)
-        for name in ("top-1 against baseline", "top-5 against baseline"):
+        for name in (f"top-1 against {chosen[0].against}", f"top-5 against {chosen[0].against}"):
             table.add_column(name, justify="right", no_wrap=True, min_width=22)
-        table.add_column("p", justify="right", no_wrap=True, min_width=6)
+        table.add_column("p (top-5)", justify="right", no_wrap=True, min_width=6)
         for result in chosen:
             tops = [f"{value:.2f}" for value in (result.top1, result.top5, result.top10, result.top30)]
             if beside:
                 tops.insert(1, _published_top1(result))
-            table.add_row(method_name(result.method), *tops, *_differences(result), p_value(result.p_value))
+            table.add_row(str(result.method), *tops, *_differences(result), p_value(result.p_top5))
         console().print(table)
         console().print()
-
-
-def method_name(method: Method) -> str:
-    """A method in few words.
-
-    >>> method_name(Method("none", "proportional", alpha=0.1))
-    'none x proportional 0.1'
-    """
-    named = {method: name for name, method in NAMED_METHODS.items()}
-    weight = {"hybrid": f" {method.centroid_weight:g}", "proportional": f" {method.alpha:g}"}.get(method.score, "")
-    return named.get(method) or f"{method.fusion} x {method.score}{weight}"
 
 
 def p_value(value: float | None) -> str:
@@ -115,10 +103,10 @@ def _differences(result: Result) -> list[str]:
     shown_differences = []
     for delta, low, high in (
         (result.delta_top1, result.ci_low_top1, result.ci_high_top1),
-        (result.delta_top5, result.ci_low, result.ci_high),
+        (result.delta_top5, result.ci_low_top5, result.ci_high_top5),
     ):
         interval = "" if low is None else f" [dim]({low:+.1f} to {high:+.1f})[/]"
-        shown_differences.append("" if result.method == BASELINE else f"{delta:+.2f}{interval}")
+        shown_differences.append("" if str(result.method) == result.against else f"{delta:+.2f}{interval}")
     return shown_differences
 
 

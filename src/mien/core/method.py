@@ -26,8 +26,8 @@ class Method:
 
     fusion: str = "embedding"
     score: str = "hybrid"
-    centroid_weight: float = 0.75  # the paper's lambda; only the hybrid score uses it
-    alpha: float = 0.05  # share of images; only the proportional score uses it
+    centroid_weight: float = 0.75  # the paper's lambda; scores with a centroid and images use it
+    alpha: float = 0.05  # share of images; the proportional scores use it
 
     def __post_init__(self) -> None:
         if self.fusion not in FUSIONS:
@@ -51,19 +51,49 @@ class Method:
         """The numbers that the score's functions take."""
         return Weights(self.centroid_weight, self.alpha)
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Lambda and alpha, as far as the score uses them."""
+        values = {"lambda": self.centroid_weight, "alpha": self.alpha}
+        return {name: values[name] for name in self.scoring.uses}
+
     def as_dict(self) -> dict[str, str | float]:
         """The method as plain values, only those that it uses."""
-        described: dict[str, str | float] = {"fusion": self.fusion, "score": self.score}
-        if self.score == "hybrid":
-            described["lambda"] = self.centroid_weight
-        if self.score == "proportional":
-            described["alpha"] = self.alpha
-        return described
+        return {"fusion": self.fusion, "score": self.score, **self.numbers}
+
+    def __str__(self) -> str:
+        """The method in few words: its name, or its parts.
+
+        >>> str(Method("none", "proportional", alpha=0.1)), str(FULL)
+        ('none x proportional 0.1', 'full')
+        """
+        named = {method: name for name, method in NAMED_METHODS.items()}
+        parts = [f"{self.fusion} x {self.score}", *(f"{value:g}" for value in self.numbers.values())]
+        return named.get(self) or " ".join(parts)
+
+    @classmethod
+    def of_text(cls, text: str) -> Method:
+        """The method that a text names, written as `str` writes it; numbers may be missing at the end.
+
+        >>> Method.of_text("none x hybrid 0.5").as_dict(), Method.of_text("full") == FULL
+        ({'fusion': 'none', 'score': 'hybrid', 'lambda': 0.5}, True)
+        """
+        if text in NAMED_METHODS:
+            return NAMED_METHODS[text]
+        fusion, _, rest = text.partition(" x ")
+        score, *written = rest.split() or [""]
+        try:
+            method = cls(fusion, score)
+            fields = [FIELD_OF_NUMBER[name] for name in method.scoring.uses[: len(written)]]
+            return cls(fusion, score, **dict(zip(fields, map(float, written), strict=True)))
+        except ValueError as error:  # no number, or one too many
+            raise InvalidMethodError(f"unknown method {text!r}: write it like 'full' or 'none x hybrid 0.5'") from error
 
 
 BASELINE = Method(fusion="none", score="nearest")
 FULL = Method(fusion="embedding", score="hybrid", centroid_weight=0.75)
 NAMED_METHODS = {"baseline": BASELINE, "full": FULL}
+FIELD_OF_NUMBER = {"lambda": "centroid_weight", "alpha": "alpha"}
 
 
 def method_of(
@@ -82,14 +112,13 @@ def method_of(
         raise InvalidMethodError("method stands for all of fusion, score, lambda and alpha: give either")
     if name is not None:
         return NAMED_METHODS[name]
-    score = FULL.score if score is None else score
-    if centroid_weight is not None and score != "hybrid":
-        raise InvalidMethodError(f"lambda belongs to the hybrid score, not to {score}")
-    if alpha is not None and score != "proportional":
-        raise InvalidMethodError(f"alpha belongs to the proportional score, not to {score}")
-    given = {"centroid_weight": centroid_weight, "alpha": alpha}
-    numbers = {field: value for field, value in given.items() if value is not None}
-    return Method(fusion=FULL.fusion if fusion is None else fusion, score=score, **numbers)
+    method = Method(FULL.fusion if fusion is None else fusion, FULL.score if score is None else score)
+    given = {"lambda": centroid_weight, "alpha": alpha}
+    numbers = {number: value for number, value in given.items() if value is not None}
+    if unused := numbers.keys() - set(method.scoring.uses):
+        using = [score for score in SCORES if unused <= set(SCORES[score].uses)]
+        raise InvalidMethodError(f"{min(unused)} belongs to the score {' or '.join(using)}, not to {method.score}")
+    return Method(method.fusion, method.score, **{FIELD_OF_NUMBER[number]: value for number, value in numbers.items()})
 
 
 TWELVE_METHODS = tuple(

@@ -118,11 +118,11 @@ def _centroids(tables: Tables) -> Iterator[Finding]:
 
 def _full_method(tables: Tables) -> Iterator[Finding]:
     for result in rows_of(tables, "headline", Result):
-        if result.method == FULL and result.p_value is not None:
+        if result.method == FULL and result.p_top5 is not None:
             yield Finding(
                 f"{result.set}: the full method beats the baseline, top-5",
-                result.delta_top5 > 0 and result.p_value < SIGNIFICANT,
-                f"{result.delta_top5:+.2f} points, p {result.p_value:.4f}",
+                result.delta_top5 > 0 and result.p_top5 < SIGNIFICANT,
+                f"{result.delta_top5:+.2f} points, p {result.p_top5:.4f}",
             )
 
 

@@ -72,7 +72,7 @@ class Comparison:
         self.rounds = tuple(rounds)
         self.methods = None if methods is None else tuple(dict.fromkeys(methods))
         if self.methods is not None:
-            alphas = sorted({method.alpha for method in self.methods if method.score == "proportional"})
+            alphas = sorted({method.alpha for method in self.methods if "alpha" in method.scoring.uses})
             kinds = {method.scoring.centroid for method in self.methods if method.score not in IMAGE_SCORES}
             centroids = [kind for kind in CENTROIDS if kind in kinds]
         distinct = {id(gallery): gallery for one in self.rounds for gallery in one[:2] if gallery}

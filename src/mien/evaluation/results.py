@@ -30,13 +30,15 @@ class Result(NamedTuple):
     top5: float
     top10: float
     top30: float
-    p_value: float | None  # of top-5 against the baseline; none for the baseline itself
-    delta_top5: float
-    ci_low: float | None
-    ci_high: float | None
+    against: str  # the method that the following are differences to: it has no interval itself
     delta_top1: float
     ci_low_top1: float | None
     ci_high_top1: float | None
+    p_top1: float | None
+    delta_top5: float
+    ci_low_top5: float | None
+    ci_high_top5: float | None
+    p_top5: float | None
     images: float  # in a fold, on average
     patients: float
     disorders: float
@@ -56,15 +58,16 @@ def evaluate(
     seed: int = 0,
     sets: Sequence[SetName] | None = None,
     galleries: Sequence[GalleryName] | None = None,
+    against: Method = BASELINE,
     per_image: bool = False,
 ) -> list[Result]:
-    """Every method on every set and gallery, all of a set on the same bootstrap draws."""
+    """Every method on every set and gallery, beside one of them; all of a set on the same bootstrap draws."""
     return [
         result
         for test_set in comparison.sets
         if sets is None or test_set in sets
         for gallery in galleries or comparison.galleries
-        for result in _results(comparison, methods, test_set, gallery, seed, per_image=per_image)
+        for result in _results(comparison, methods, test_set, gallery, seed, against=against, per_image=per_image)
     ]
 
 
@@ -75,9 +78,10 @@ def _results(
     gallery: GalleryName,
     seed: int,
     *,
+    against: Method,
     per_image: bool,
 ) -> Iterator[Result]:
-    baseline = comparison.ranks(test_set, gallery, BASELINE)
+    baseline = comparison.ranks(test_set, gallery, against)
     ranks = [comparison.ranks(test_set, gallery, method) for method in methods]
     accuracies = [tops(folds, per_image=per_image) for folds in ranks]
     of_baseline = tops(baseline, per_image=per_image)
@@ -87,23 +91,25 @@ def _results(
         rng = np.random.default_rng([seed, zlib.crc32(f"{test_set} {gallery}".encode())])
         of_top1, of_top5 = paired_intervals(baseline, ranks, tops=(1, TESTED_TOP), rng=rng)
     for method, of_method, *intervals in zip(methods, accuracies, of_top1, of_top5, strict=True):
-        used = method.as_dict()
-        top1, top5 = (interval if interval and method != BASELINE else (None,) * 3 for interval in intervals)
+        used = method.numbers
+        top1, top5 = (interval if interval and method != against else (None,) * 3 for interval in intervals)
         yield Result(
             *(test_set, gallery, method.fusion, method.score),
-            centroid_weight=float(used["lambda"]) if "lambda" in used else None,
-            alpha=float(used["alpha"]) if "alpha" in used else None,
+            centroid_weight=used.get("lambda"),
+            alpha=used.get("alpha"),
             top1=of_method.top1,
             top5=of_method.top5,
             top10=of_method.top10,
             top30=of_method.top30,
-            p_value=top5[2],
-            delta_top5=of_method.top5 - of_baseline.top5,
-            ci_low=top5[0],
-            ci_high=top5[1],
+            against=str(against),
             delta_top1=of_method.top1 - of_baseline.top1,
             ci_low_top1=top1[0],
             ci_high_top1=top1[1],
+            p_top1=top1[2],
+            delta_top5=of_method.top5 - of_baseline.top5,
+            ci_low_top5=top5[0],
+            ci_high_top5=top5[1],
+            p_top5=top5[2],
             images=float(np.mean([sum(len(case.images) for case in fold.cases) for fold in baseline])),
             patients=float(np.mean([len(fold.cases) for fold in baseline])),
             disorders=float(np.mean([len({case.disorder_id for case in fold.cases}) for fold in baseline])),

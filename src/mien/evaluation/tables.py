@@ -46,16 +46,15 @@ class Table:
 
     def scored(self, method: Method) -> Floats:
         """The distances (probes, groups) by a method's score."""
-        if method.score == "proportional":
-            return self.proportional[method.alpha]
-        if method.score == "nearest":
-            return self.nearest
+        images = self.proportional[method.alpha] if "alpha" in method.scoring.uses else self.nearest
+        if method.score in IMAGE_SCORES:
+            return images
         centroid = self.centroid[method.scoring.centroid]
         each_its_own = np.arange(len(self.groups))  # a group has one distance left, as if it had one image
         scored = np.empty_like(centroid)
         for start in range(0, len(scored), ROWS_SCORED):
             rows = slice(start, start + ROWS_SCORED)
-            parts = Parts(self.nearest[rows], each_its_own, centroid[rows])
+            parts = Parts(images[rows], each_its_own, centroid[rows])
             scored[rows] = method.scoring.distance(parts, method.weights)
         return scored
 

@@ -13,7 +13,7 @@ from mien.report.rankings import NOTICE
 from mien.version import __version__
 
 DIGITS = 6  # of what is printed: the last digits of a mean are noise
-ROUNDED = {"p_value": 8}
+ROUNDED = {"p_value": 8, "p_top1": 8, "p_top5": 8}
 
 
 def evaluation_document(

@@ -27,9 +27,11 @@ class Options(BaseModel):
 
     method: Literal["baseline", "full"] | None = Field(None, description="A named method, instead of its parts.")
     fusion: Literal["none", "distance", "embedding"] | None = None
-    score: Literal["nearest", "image-centroid", "patient-centroid", "hybrid", "proportional"] | None = None
+    score: (
+        Literal["nearest", "image-centroid", "patient-centroid", "hybrid", "proportional", "proportional-hybrid"] | None
+    ) = None
     centroid_weight: float | None = Field(None, alias="lambda", ge=0, le=1, description="Of the hybrid score.")
-    alpha: float | None = Field(None, gt=0, le=1, description="Of the proportional score.")
+    alpha: float | None = Field(None, gt=0, le=1, description="Of the proportional scores.")
     top: Annotated[int, Field(ge=1, le=100_000)] | Literal["all"] = Field(10, description="How many disorders to list.")
 
     @property

@@ -36,3 +36,4 @@ class Score:
     distance: Callable[[Parts, Weights], Floats]  # -> (queries, disorders)
     neighbours: Callable[[Ints, Weights], Ints]  # images of each disorder -> how many of the nearest matter: 1 at least
     centroid: CentroidKind = "patient"
+    uses: tuple[str, ...] = ()  # of a method's numbers: lambda, alpha

@@ -25,4 +25,5 @@ SCORE = Score(
         centroid_weight=weights.centroid_weight,
     ),
     neighbours=lambda images_of_disorder, _: np.ones_like(images_of_disorder),
+    uses=("lambda",),
 )

@@ -54,4 +54,5 @@ SCORE = Score(
         parts.image_distances, parts.first_image, alpha=weights.alpha
     ),
     neighbours=lambda images_of_disorder, weights: neighbours_counted(images_of_disorder, weights.alpha),
+    uses=("alpha",),
 )
