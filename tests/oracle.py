@@ -64,14 +64,11 @@ def true_rank(order, disorder_id):
     return sum(1 for distance, _ in order if round(distance, 9) <= round(own[0], 9))
 
 
-def fold_ranks(study, fold, test_set, gallery_name, method):
-    """{(patient_id, disorder_id): [rank, ...]} of one fold."""
+def fold_ranks(study, fold, test_set, gallery_name, method, *, leave_out=True):
+    """{(patient_id, disorder_id): [rank, ...]} of one fold; a patient's own images are left out of the gallery."""
     embedding_of = dict(zip(study.encodings.image_ids, study.encodings.embeddings.astype(float).tolist(), strict=True))
     own = fold.frequent if test_set.endswith("freq") else fold.rare
     labels = [*fold.frequent.gallery, *fold.rare.gallery] if gallery_name == "unified" else own.gallery
-    gallery = {}
-    for image_id, patient_id, disorder_id in labels:
-        gallery.setdefault(disorder_id, []).append((patient_id, embedding_of[image_id]))
     cases = {}
     for image_id, patient_id, disorder_id in own.test:
         cases.setdefault((patient_id, disorder_id), []).append(embedding_of[image_id])
@@ -79,17 +76,23 @@ def fold_ranks(study, fold, test_set, gallery_name, method):
     for (patient_id, disorder_id), images in cases.items():
         if test_set.startswith("multi") and len(images) < 2:
             continue
+        gallery = {}
+        for image_id, gallery_patient, gallery_disorder in labels:
+            if gallery_patient != patient_id or not leave_out:
+                gallery.setdefault(gallery_disorder, []).append((gallery_patient, embedding_of[image_id]))
         queries = [[image] for image in images] if method.fusion == "none" else [images]
         ranks[patient_id, disorder_id] = [true_rank(ranking(q, gallery, method), disorder_id) for q in queries]
     return ranks
 
 
-def study_accuracy(study, test_set, gallery_name, method, top, *, per_image=False):
+def study_accuracy(study, test_set, gallery_name, method, top, *, per_image=False, leave_out=True):
     """The mean per-disorder accuracy in per cent, over the folds that have cases."""
     folds = []
     for fold in study.folds:
         of_disorder = {}
-        for (_, disorder_id), ranks in fold_ranks(study, fold, test_set, gallery_name, method).items():
+        for (_, disorder_id), ranks in fold_ranks(
+            study, fold, test_set, gallery_name, method, leave_out=leave_out
+        ).items():
             hits = [1.0 if rank is not None and rank <= top else 0.0 for rank in ranks]
             of_disorder.setdefault(disorder_id, []).extend(hits if per_image else [sum(hits) / len(hits)])
         if of_disorder:

@@ -163,7 +163,7 @@ def test_the_same_seed_gives_the_same_document(mien, ten_syndromes):
     assert first != mien("evaluate", "--cohort", ten_syndromes, "--seed", 5, "--json")[1]
 
 
-def test_a_patient_on_both_sides_is_refused(mien, tmp_path):
+def test_a_patient_on_both_sides_is_left_out_and_named_and_refused_if_asked(mien, tmp_path):
     labels = [Label("1", "p", "A"), Label("2", "q", "A")]
     rare = Split((Label("3", "r", "B"),), (Label("4", "s", "B"),))
     fold = Fold(Split((labels[0],), (labels[1],)), rare)
@@ -174,8 +174,33 @@ def test_a_patient_on_both_sides_is_refused(mien, tmp_path):
     code, out, err = mien(
         "evaluate", "--gmdb", tmp_path / "gmdb", "--encodings", tmp_path / "gmdb" / "encodings.parquet"
     )
+    assert code == 0
+    assert "1 test patient is in the gallery too; left out of it for own queries: 'p'" in " ".join(err.split())
+    arguments = ["--gmdb", tmp_path / "gmdb", "--encodings", tmp_path / "gmdb" / "encodings.parquet"]
+    document = json.loads(mien("evaluate", *arguments, "--json")[1])
+    both = {"left_out_of_gallery_for_own_queries": True, "patient_ids": ["p"], "of_fold": {"0": ["p"]}}
+    assert document["protocol"]["tested_and_in_gallery"] == both
+    assert document["protocol"]["not_in_gallery"]["unified"] == ["p"]
+    older = json.loads(mien("evaluate", *arguments, "--per-image", "--json")[1])
+    assert older["protocol"]["tested_and_in_gallery"] == both | {"left_out_of_gallery_for_own_queries": False}
+    assert not older["protocol"]["not_in_gallery"]["unified"]
+    assert "nobody is left out" in mien("evaluate", *arguments, "--per-image")[2]
+    code, out, err = mien("evaluate", *arguments, "--strict")
     assert (code, out) == (1, "")
     assert "in the gallery and in the test set: 'p'" in err
+
+
+def test_differences_are_to_any_method(mien, ten_syndromes):
+    arguments = ("evaluate", "--cohort", ten_syndromes, "--json")
+    full = json.loads(mien(*arguments, "--against", "full")[1])["results"]
+    baseline = json.loads(mien(*arguments)[1])["results"]
+    assert [result["against"] for result in full] == ["full"] * len(full)
+    for one, other in zip(full[::2], baseline[1::2], strict=True):
+        assert one["delta_top5"] == -other["delta_top5"]
+        assert one["p_top5"] == other["p_top5"]
+    code, _, err = mien(*arguments, "--against", "none x nothing")
+    assert code == 2
+    assert "unknown" in err
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mien.core.method import TWELVE_METHODS
 from mien.core.outcomes import MISSED
 from mien.core.study import Fold, Split, Study
 from mien.evaluation.accuracy import accuracy, pooled_outcomes
-from mien.evaluation.cases import rounds_of
+from mien.evaluation.cases import rounds_of, validation_rounds
 from mien.evaluation.comparison import GALLERIES, Comparison
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.results import evaluate, not_in_gallery
@@ -30,7 +30,7 @@ def random_study(seed, *, folds=3, **options):
 
 
 def compared(study, methods=()):
-    alphas = sorted({method.alpha for method in methods if method.score == "proportional"})
+    alphas = sorted({method.alpha for method in methods if "alpha" in method.scoring.uses})
     return Comparison(study.encodings, rounds_of(study), alphas=alphas)
 
 
@@ -49,7 +49,10 @@ def study_of(embeddings, *folds, simulated=False):
 @pytest.mark.parametrize("seed", range(3))
 def test_accuracies_agree_with_plain_loops(seed):
     study = random_study(seed, representations=1 + seed % 3)
-    methods = [*TWELVE_METHODS, *PROPORTIONAL, Method("embedding", "hybrid", centroid_weight=0.3)]
+    methods = [
+        *(*TWELVE_METHODS, *PROPORTIONAL, Method("embedding", "hybrid", centroid_weight=0.3)),
+        Method("none", "proportional-hybrid", alpha=0.4),
+    ]
     comparison = compared(study, methods)
     for result in evaluate(comparison, methods, seed=seed):
         for top in (1, 5):
@@ -123,11 +126,12 @@ def test_where_a_gallery_is_empty_its_patients_are_misses_not_gone(method):
     assert [result.top30 for result in evaluate(comparison, [method], sets=["rare"])] == [0]
 
 
-def test_a_validation_patient_in_a_rare_gallery_is_refused():
-    encodings = Encodings.of(["0", "1", "2", "3"], np.ones((4, 2)))
+def test_a_validation_patient_in_a_rare_gallery_does_not_meet_himself():
+    encodings = Encodings.of(["0", "1", "2", "3"], np.array([[0, 1], [0, 1], [1, 0], [1, 0.1]], dtype=float))
     fold = Fold(Split((Label("0", "a", "A"),), (Label("1", "t", "A"),)), Split((Label("2", "v", "R"),), ()))
-    with pytest.raises(InvalidStudyError, match=r"validation against fold 0: .*'v'"):
-        Study("by hand", encodings, (fold,), (Label("0", "a", "A"),), (Label("3", "v", "A"),))
+    study = Study("by hand", encodings, (fold,), (Label("0", "a", "A"),), (Label("3", "v", "A"),))
+    ranks = Comparison(encodings, validation_rounds(study)).ranks("freq", "unified", BASELINE)
+    assert ranks[0].ranks.tolist() == [1]  # his photo of disorder R would be nearer
 
 
 def test_the_interval_is_of_the_difference_that_is_printed():
@@ -142,16 +146,43 @@ def test_the_interval_is_of_the_difference_that_is_printed():
     assert 100 * np.dot(means, pooled.weight_of_disorder) == pytest.approx(accuracy(ranks, top=1))
 
 
-def test_a_patient_on_both_sides_is_refused_by_name():
+def on_both_sides(seed):
+    """A study in which some patients with two disorders are tested for one and in the gallery with the other."""
+    rng = np.random.default_rng(seed)
+    cohort = random_cohort(rng, disorders=8, most_patients=9, dimensions=4, two_disorder_patients=6)
+    study = cohort_study(cohort, "a random cohort", seed=seed, folds=2)
+    labels = cohort.roster.labels()
+    folds = []
+    for fold in study.folds:
+        tested = {(x.patient_id, x.disorder_id) for split in fold for x in split.test}
+        more = [x for x in labels if x.patient_id in {p for p, _ in tested} and x[1:] not in tested]
+        some = [x for x in labels if x[1:] in tested and rng.random() < 0.1]  # even with the very disorder
+        frequent = {x.disorder_id for part in fold.frequent for x in part}
+        extra = [[x for x in (*more, *some) if (x.disorder_id in frequent) == inside] for inside in (True, False)]
+        folds.append(Fold(*(Split((*split.gallery, *own), split.test) for split, own in zip(fold, extra, strict=True))))
+    return Study("on both sides", study.encodings, tuple(folds))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("leave_out", [True, False])
+def test_patients_on_both_sides_are_left_out_of_the_gallery_for_their_own_queries(seed, leave_out):
+    study = on_both_sides(seed)
+    assert any(study.tested_and_in_gallery)
+    methods = [*TWELVE_METHODS, *PROPORTIONAL, Method("embedding", "proportional-hybrid", alpha=0.4)]
+    comparison = Comparison(study.encodings, rounds_of(study), methods=methods, leave_out=leave_out)
+    for result in evaluate(comparison, methods, seed=seed):
+        expected = study_accuracy(study, result.set, result.gallery, result.method, 1, leave_out=leave_out)
+        assert result.top1 == pytest.approx(expected, abs=1e-9), result
+
+
+def test_who_alone_has_a_disorder_in_the_gallery_misses_it_and_is_named():
+    study = study_of([[1, 0], [1, 0], [0, 1]], (["0 p A", "2 q B"], ["1 p A"]))
+    comparison = compared(study)
+    assert study.tested_and_in_gallery == (("p",),)
+    assert comparison.ranks("freq", "unified", FULL)[0].ranks.tolist() == [MISSED]
+    assert not_in_gallery(comparison) == {"unified": ["p"]}
     with pytest.raises(InvalidStudyError, match=r"fold 0: 1 patients are in the gallery and in the test set: 'p'"):
-        study_of([[1, 0], [0, 1]], (["0 p A"], ["1 p A"]))
-
-
-def test_a_patient_of_the_rare_gallery_cannot_be_a_frequent_test_patient():
-    encodings = Encodings.of(["0", "1"], np.eye(2))
-    fold = Fold(Split((), (Label("0", "p", "A"),)), Split((Label("1", "p", "B"),), ()))
-    with pytest.raises(InvalidStudyError, match="'p'"):
-        Study("by hand", encodings, (fold,))
+        study.refuse_tested_in_gallery()
 
 
 def test_a_disorder_in_both_parts_is_refused():

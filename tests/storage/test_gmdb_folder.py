@@ -239,11 +239,10 @@ def test_folders_without_tables_are_refused(tmp_path):
         read(tmp_path / "nowhere")
 
 
-def test_a_patient_on_both_sides_is_refused(folder):
+def test_a_patient_on_both_sides_is_read_and_known(folder):
     path = table(folder, "frequent_test_images")
     path.write_text(path.read_text() + "007,01,5\n")
-    with pytest.raises(InvalidStudyError, match="in the gallery and in the test set: '01'"):
-        read(folder)
+    assert set(read(folder).tested_and_in_gallery) == {("01",)}
 
 
 def test_a_folder_that_is_not_empty_is_not_written_to(tmp_path, study, folder):

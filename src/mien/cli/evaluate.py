@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from mien.cli import options, show, show_study
+from mien.core.errors import InvalidMethodError
 from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.core.study import Study
 from mien.storage.formats.gmdb_folder import read_gmdb
@@ -23,6 +24,9 @@ GmdbOption = Annotated[
 ]
 GmdbEncodingsOption = Annotated[
     Path | None, typer.Option("--encodings", readable=False, help="The encodings of its images.")
+]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Refuse a test patient who is in the gallery too, instead of leaving out.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
 
@@ -43,9 +47,16 @@ def evaluate(
     centroid_weight: options.LambdaOption = None,
     alpha: options.AlphaOption = None,
     all_methods: Annotated[bool, typer.Option("--all-methods", help="All twelve methods of the paper.")] = False,
+    against: Annotated[
+        str, typer.Option("--against", metavar="METHOD", help="What differences are to: full, 'none x hybrid 0.5', ...")
+    ] = "baseline",
     per_image: Annotated[
-        bool, typer.Option("--per-image", help="The older measure: images within disorder, whoever is on them.")
+        bool,
+        typer.Option(
+            "--per-image", help="As the official script: images within disorder, nobody left out of a gallery."
+        ),
     ] = False,
+    strict: StrictOption = False,
     seed: SeedOption = 1,
     encoder: options.EncoderOption = None,
     cluster: options.ClusterOption = None,
@@ -65,7 +76,12 @@ def evaluate(
     if all_methods:
         methods = TWELVE_METHODS
     elif any(option is not None for option in given):
-        methods = tuple(dict.fromkeys([BASELINE, options.method_of(*given)]))
+        methods = (BASELINE, options.method_of(*given))
+    try:
+        reference = Method.of_text(against)
+    except InvalidMethodError as error:
+        raise typer.BadParameter(f"--against: {error}") from error
+    methods = tuple(dict.fromkeys([*methods, reference]))
     if cohort is not None:
         if gmdb is not None or encodings is not None:
             raise typer.BadParameter("--cohort stands instead of --gmdb and --encodings: give either")
@@ -77,11 +93,15 @@ def evaluate(
         if folds is not None or gallery_patients is not None:
             raise typer.BadParameter("--folds and --gallery-patients belong to --cohort: GMDB brings its own folds")
         study = load_gmdb(gmdb, encodings, encoder)
+    if strict:
+        study.refuse_tested_in_gallery()
     with on_cluster(cluster) as places, show.progress("comparing") as report:
-        parts = places.of_file(cohort or encodings or Path())
-        comparison = Comparison(study.encodings, rounds_of(study), methods=methods, parts=parts, progress=report)
+        parts, rounds = places.of_file(cohort or encodings or Path()), rounds_of(study)
+        comparison = Comparison(
+            study.encodings, rounds, methods=methods, leave_out=not per_image, parts=parts, progress=report
+        )
     with show.progress("measuring"):
-        results = evaluate_methods(comparison, methods, seed=seed, per_image=per_image)
+        results = evaluate_methods(comparison, methods, seed=seed, against=reference, per_image=per_image)
     document = evaluation_document(study, comparison, results, seed=seed, per_image=per_image)
     if json:
         show.print_json(document)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show, show_study
-from mien.cli.evaluate import GmdbEncodingsOption, GmdbOption, SeedOption, load_gmdb, on_cluster
+from mien.cli.evaluate import GmdbEncodingsOption, GmdbOption, SeedOption, StrictOption, load_gmdb, on_cluster
 from mien.storage.formats.gmdb_folder import read_releases
 
 SIMULATED_RUNS = 3  # the agreement with the paper is the mean over so many simulated databases
@@ -30,6 +30,7 @@ def reproduce(
         int | None, typer.Option("--growth", help="Without --gmdb: simulate so many times the size.", min=1)
     ] = None,
     seed: SeedOption = 1,
+    strict: StrictOption = False,
     encoder: options.EncoderOption = None,
     cluster: options.ClusterOption = None,
     json: options.JsonOption = False,
@@ -51,6 +52,8 @@ def reproduce(
             study = simulated_gmdb(seed, growth=growth or 1)
     else:
         study = load_gmdb(gmdb, encodings, encoder)
+    if strict:
+        study.refuse_tested_in_gallery()
     chosen = [name for name in EXPERIMENTS if not only or name in only]
     alike = simulated and not only and growth is None
     others = range(seed + 1, seed + SIMULATED_RUNS) if alike else ()

@@ -29,6 +29,12 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
         f" {text(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n",
         soft_wrap=True,
     )
+    both = protocol["tested_and_in_gallery"]
+    if count := len(both["patient_ids"]):
+        who = "1 test patient is" if count == 1 else f"{count} test patients are"
+        left_out = both["left_out_of_gallery_for_own_queries"]
+        how = "left out of it for own queries" if left_out else "nobody is left out, as in the official script"
+        note(f"{who} in the gallery too; {how}: {shown_ids(both['patient_ids'])}")
     for gallery, patient_ids in protocol["not_in_gallery"].items():
         if patient_ids:
             ids = shown_ids(patient_ids)

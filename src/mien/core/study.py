@@ -48,7 +48,8 @@ class Release(NamedTuple):
 class Study:
     """Folds with the embeddings of all their images.
 
-    Nobody is a test patient and in the gallery of one fold, and no disorder is frequent and rare at once.
+    No disorder is frequent and rare at once. A patient with two disorders may be tested and in the gallery of one fold:
+    whoever compares leaves this patient out of the gallery, for this patient's queries.
     `train` and `validation` are the two parts of the frequent gallery, where these are known: lambda is chosen there.
     """
 
@@ -66,9 +67,12 @@ class Study:
         if not any(split.test for fold in self.folds for split in fold):
             raise InvalidStudyError(f"{self.source}: nobody to test: a disorder needs two patients, one in the gallery")
         for number, fold in enumerate(self.folds):
-            _check_fold(f"{self.source}, fold {number}", fold)
-            validation = Fold(Split(self.train, self.validation), Split(fold.rare.gallery, ()))
-            _check_fold(f"{self.source}, validation against fold {number}", validation)
+            frequent, rare = ({label.disorder_id for label in (*split.gallery, *split.test)} for split in fold)
+            if both := sorted(frequent & rare):
+                raise InvalidStudyError(
+                    f"{self.source}, fold {number}: disorder {shown(both[0])} is in the frequent and in the rare"
+                    " tables: keep it in one of them"
+                )
         missing = sorted({label.image_id for label in self._labels()} - self.row_of_image.keys())
         if missing:
             raise InvalidStudyError(
@@ -82,6 +86,24 @@ class Study:
         """Where an image's embedding stands."""
         return {image_id: row for row, image_id in enumerate(self.encodings.image_ids)}
 
+    @cached_property
+    def tested_and_in_gallery(self) -> tuple[tuple[str, ...], ...]:
+        """The test patients of each fold who are in its gallery too."""
+        return tuple(
+            tuple(sorted({x.patient_id for x in test} & {x.patient_id for x in gallery}))
+            for fold in self.folds
+            for gallery, test in [[(*fold.frequent[side], *fold.rare[side]) for side in (0, 1)]]
+        )
+
+    def refuse_tested_in_gallery(self) -> None:
+        """Refuses a study with patients on both sides."""
+        for number, both in enumerate(self.tested_and_in_gallery):
+            if both:
+                raise InvalidStudyError(
+                    f"{self.source}, fold {number}: {len(both)} patients are in the gallery and in the test set:"
+                    f" {shown_ids(both)}: take them out of one of the two"
+                )
+
     def _labels(self) -> Iterator[Label]:
         for fold in self.folds:
             for split in fold:
@@ -89,18 +111,3 @@ class Study:
                 yield from split.test
         yield from self.train
         yield from self.validation
-
-
-def _check_fold(where: str, fold: Fold) -> None:
-    tested = {label.patient_id for split in fold for label in split.test}
-    diagnosed = {label.patient_id for split in fold for label in split.gallery}
-    if both := sorted(tested & diagnosed):
-        raise InvalidStudyError(
-            f"{where}: {len(both)} patients are in the gallery and in the test set: {shown_ids(both)}:"
-            " take them out of one of the two"
-        )
-    frequent, rare = ({label.disorder_id for label in (*split.gallery, *split.test)} for split in fold)
-    if both := sorted(frequent & rare):
-        raise InvalidStudyError(
-            f"{where}: disorder {shown(both[0])} is in the frequent and in the rare tables: keep it in one of them"
-        )

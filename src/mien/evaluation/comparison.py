@@ -6,7 +6,7 @@ blocks, threads and parts, decides no rank, and equal embeddings tie.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Literal, NamedTuple
@@ -49,6 +49,7 @@ class Ranks(NamedTuple):
 class Comparison:
     """The rounds of a study, compared once, block by block of cases.
 
+    A case whose patient is in a gallery meets that gallery without this patient, centroids included.
     Where the methods are known ahead, only their ranks are kept. Else the tables are, and ranks by any method follow.
     """
 
@@ -61,13 +62,15 @@ class Comparison:
         galleries: Sequence[GalleryName] = GALLERIES,
         alphas: Sequence[float] = (),
         centroids: Sequence[CentroidKind] = CENTROIDS,
+        leave_out: bool = True,
         parts: Places | None = None,
         progress: Progress = silent,
     ) -> None:
         """`methods` and `galleries` are those that will be asked for.
 
         Without `methods`, `alphas` of the proportional score and kinds of `centroids` are. `parts` gets the distinct
-        galleries and says where their images are; else the encodings have them all.
+        galleries and says where their images are; else the encodings have them all. Without `leave_out` nobody is left
+        out of a gallery, as in the official script.
         """
         self.rounds = tuple(rounds)
         self.methods = None if methods is None else tuple(dict.fromkeys(methods))
@@ -77,10 +80,15 @@ class Comparison:
             centroids = [kind for kind in CENTROIDS if kind in kinds]
         distinct = {id(gallery): gallery for one in self.rounds for gallery in one[:2] if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
-        self._groups = Groups.of(list(distinct.values()))
-        everywhere = (
-            parts(encodings, list(distinct.values())) if parts else Here([Pool.of_groups(encodings, self._groups)])
-        )
+        every = list(distinct.values())
+        self._without: dict[
+            tuple[int, str], int
+        ] = {}  # where a gallery's disorders of a patient are, without the patient
+        for place, patient_id in self._own_galleries() if leave_out else ():
+            self._without[place, patient_id] = len(every)
+            every.append(others_with_the_same_disorders(every[place], patient_id))
+        self._groups = Groups.of(every)
+        everywhere = parts(encodings, every) if parts else Here([Pool.of_groups(encodings, self._groups)])
         check_parts(self._groups, everywhere(Pool.image_ids))
         comparer = Comparer.of(encodings, self._groups, everywhere, centroids=centroids, alphas=alphas)
         self._tables: list[Table] = []
@@ -152,19 +160,57 @@ class Comparison:
         for gallery in galleries:
             for part, folds in self._known[gallery, method].items():
                 for fold in folds:
-                    inside = self._inside(table.cases, fold.cases)
+                    inside = np.flatnonzero(self._inside(table.cases, fold.cases))
                     met = self._galleries_met(fold.round, part, gallery)
-                    if met and inside.any():
-                        cases = [fold.cases[case] for case in np.flatnonzero(inside).tolist()]
-                        groups = np.concatenate([self._groups.of_gallery[place] for place in met])
-                        true_place = self._true_places(cases, met[0])
-                        ranks = table.ranks(scored, cases, groups, true_place, method.fusion)
-                        fold.ranks[inside[fold.case_of_ranking]] = ranks
+                    for groups, chosen in self._by_groups_met(met, fold.cases, inside):
+                        cases = [fold.cases[case] for case in chosen]
+                        ranks = table.ranks(scored, cases, groups, self._true_places(cases, groups), method.fusion)
+                        fold.ranks[np.isin(fold.case_of_ranking, chosen)] = ranks
 
-    def _true_places(self, cases: Sequence[Case], gallery: int) -> Ints:
-        """Where each case's disorder stands in a gallery; -1 where the gallery lacks it."""
-        place_of = self._groups.places[gallery]
+    def _by_groups_met(
+        self, galleries: Sequence[int], cases: Sequence[Case], numbers: Ints
+    ) -> Iterator[tuple[Ints, list[int]]]:
+        """Some cases, together where they meet the same groups: who is in a gallery goes alone."""
+        if not galleries:
+            return
+        patients = {patient_id for place, patient_id in self._without if place in galleries}
+        together: dict[str | None, list[int]] = {}
+        for case in numbers.tolist():
+            patient_id = cases[case].patient_id
+            together.setdefault(patient_id if patient_id in patients else None, []).append(case)
+        for patient_id, some in together.items():
+            groups = np.concatenate([self._groups_without(place, patient_id) for place in galleries])
+            if len(groups):
+                yield groups, some
+
+    def _groups_without(self, gallery: int, patient_id: str | None) -> Ints:
+        """A gallery's groups; those of a patient who is in it are replaced by what is left of them."""
+        groups = self._groups.of_gallery[gallery]
+        if patient_id is None or (gallery, patient_id) not in self._without:
+            return groups
+        with_patient = [
+            any(label.patient_id == patient_id for label in self._groups.labels[g]) for g in groups.tolist()
+        ]
+        left = self._groups.of_gallery[self._without[gallery, patient_id]]
+        return np.concatenate([groups[~np.array(with_patient)], left])
+
+    def _true_places(self, cases: Sequence[Case], groups: Ints) -> Ints:
+        """Where each case's disorder stands among groups; -1 where they lack it."""
+        place_of = {self._groups.labels[group][0].disorder_id: place for place, group in enumerate(groups.tolist())}
         return np.array([place_of.get(case.disorder_id, -1) for case in cases], dtype=np.intp)
+
+    def _own_galleries(self) -> Iterator[tuple[int, str]]:
+        """The galleries that have the patient of a case that meets them, each with the patient."""
+        patients_of = {id(gallery): {x.patient_id for x in gallery} for one in self.rounds for gallery in one[:2]}
+        tested_of = {id(cases): {case.patient_id for case in cases} for one in self.rounds for cases in one[2:]}
+        found = {
+            (self._place_of_gallery[id(gallery)], patient_id)
+            for one in self.rounds
+            for gallery in one[:2]
+            for cases in one[2:]
+            for patient_id in patients_of[id(gallery)] & tested_of[id(cases)]
+        }
+        yield from sorted(found)
 
     def _galleries_met(self, one: Round, part: PartName, gallery: GalleryName) -> list[int]:
         """Which galleries a part's cases are ranked in, their own first; none where that is empty."""
@@ -178,6 +224,10 @@ class Comparison:
         """Each case once, in the order of rounds."""
         every = (case for one in self.rounds for case in (*one.frequent_cases, *one.rare_cases))
         return {case: number for number, case in enumerate(dict.fromkeys(every))}
+
+    @cached_property
+    def _case_of_number(self) -> list[Case]:
+        return list(self._number_of_case)
 
     @cached_property
     def _numbers(self) -> dict[int, Ints]:
@@ -202,7 +252,22 @@ class Comparison:
             for gallery in one[:2]
             if gallery
         }
+        patients = {self._case_of_number[number].patient_id for number in block}
+        met |= {
+            extra for (place, patient_id), extra in self._without.items() if place in met and patient_id in patients
+        }
         return np.unique(np.concatenate([np.zeros(0, np.intp), *(self._groups.of_gallery[place] for place in met)]))
+
+
+def others_with_the_same_disorders(gallery: Gallery, patient_id: str) -> Gallery:
+    """The labels of everybody else who has a disorder of the patient.
+
+    >>> from mien.core.roster import Label
+    >>> others_with_the_same_disorders((Label("1", "p", "A"), Label("2", "q", "A"), Label("3", "q", "B")), "p")
+    (Label(image_id='2', patient_id='q', disorder_id='A'),)
+    """
+    disorders = {label.disorder_id for label in gallery if label.patient_id == patient_id}
+    return tuple(x for x in gallery if x.patient_id != patient_id and x.disorder_id in disorders)
 
 
 def multi_image_only(fold: Ranks) -> Ranks:

@@ -41,6 +41,11 @@ def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_im
         "measure": "images within disorder" if per_image else "images within patient, patients within disorder",
         "bootstrap": {"resamples": RESAMPLES, "seed": seed, "stages": ["disorders", "patients within disorder"]},
         "not_in_gallery": not_in_gallery(comparison),
+        "tested_and_in_gallery": {
+            "left_out_of_gallery_for_own_queries": not per_image,  # the older measure leaves nobody out
+            "patient_ids": sorted({patient_id for both in study.tested_and_in_gallery for patient_id in both}),
+            "of_fold": {str(fold): list(both) for fold, both in enumerate(study.tested_and_in_gallery) if both},
+        },
     }
 
 

@@ -1,4 +1,4 @@
-"""How the parameters were found: a random search that keeps what brings the study closer to the published one.
+"""How the parameters were found: damped least squares on what is wrong with the simulated study.
 
 `scripts/calibrate.py` joins it with the evaluation, and prints parameters to be written into `parameters.py`.
 """
@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 
 from mien.core.arrays import Float64s
 from mien.simulation.parameters import Beta, Parameters
 
-STEP, SHORTEST_STEP = 0.08, 0.01
-GROWTH, SHRINKAGE = 1.35, 0.93  # of the step after a success, after a failure
-COUNTS = {"latent_dimensions", "group_size", "families", "subtypes"}
-SEARCHED = [name for name in Parameters._fields if name not in COUNTS | {"view_noise"}]
+STEP = 0.15  # of a coordinate, to see what it changes: a smaller one would drown in the noise of counted patients
+DAMPINGS = (0.03, 0.3, 3.0, 30.0)  # that are tried, relative to the first guess
+PULL = 0.3  # towards where the search stands, whatever the terms say
+FIXED = {"latent_dimensions", "group_size", "families", "subtypes", "view_noise"}
+SEARCHED = [name for name in Parameters._fields if name not in FIXED]
 SHARES = {name for name in SEARCHED if name.endswith(("_share", "_by_models"))}
 
 
@@ -28,56 +30,55 @@ class Trial(NamedTuple):
 
 
 def calibrate(
-    losses: Callable[[Sequence[Parameters]], Sequence[float]],
-    start: Parameters,
-    *,
-    rounds: int,
-    children: int,
-    rng: np.random.Generator,
+    terms_of: Callable[[Sequence[Parameters]], Float64s], start: Parameters, *, rounds: int
 ) -> Iterator[Trial]:
-    """Yields ever better parameters; `losses` may look at all children of a round at once."""
-    best = Trial(losses([start])[0], start)
-    yield best
-    step = STEP
+    """Yields ever better parameters; `terms_of` gives what is wrong with each of several, term by term (trials, terms).
+
+    Ends when no step is better.
+    """
+    place = coordinates(start)
+    [terms] = terms_of([start])
+    yield Trial(_loss(terms), start)
     for _ in range(rounds):
-        place = _coordinates(best.parameters)
-        moves = rng.standard_normal((children, len(place))) * (rng.random((children, len(place))) < 0.5)
-        tried = [_parameters(place + step * move, start) for move in moves]
-        trial = min(map(Trial, losses(tried), tried), key=lambda trial: trial.loss)
-        if trial.loss < best.loss:
-            best, step = trial, step * GROWTH
-            yield best
-        else:
-            step = max(SHORTEST_STEP, step * SHRINKAGE)
+        moved = [parameters_at(place + STEP * direction, start) for direction in np.eye(len(place))]
+        slopes = (terms_of(moved) - terms).T / STEP  # (terms, coordinates)
+        square = slopes.T @ slopes
+        steps = [
+            -np.linalg.solve(square + damping * np.diag(PULL + square.diagonal()), slopes.T @ terms)
+            for damping in DAMPINGS
+        ]
+        tried = [place + step for step in steps]
+        found = terms_of([parameters_at(at, start) for at in tried])
+        best = min(range(len(tried)), key=lambda trial: _loss(found[trial]))
+        if _loss(found[best]) >= _loss(terms):
+            return
+        place, terms = tried[best], found[best]
+        yield Trial(_loss(terms), parameters_at(place, start))
 
 
-def _coordinates(parameters: Parameters) -> Float64s:
+def _loss(terms: Float64s) -> float:
+    return float(np.sqrt((terms**2).mean()))
+
+
+def coordinates(parameters: Parameters) -> Float64s:
     """Parameters as numbers without bounds: logits of shares and means, logarithms of the rest."""
     numbers: list[float] = []
     for name in SEARCHED:
         value = getattr(parameters, name)
         if isinstance(value, Beta):
-            numbers += [_logit(value.mean), np.log(value.concentration)]
+            numbers += [logit(value.mean), np.log(value.concentration)]
         else:
-            numbers.append(_logit(value) if name in SHARES else np.log(value))
+            numbers.append(logit(value) if name in SHARES else np.log(value))
     return np.array(numbers)
 
 
-def _parameters(place: Float64s, start: Parameters) -> Parameters:
+def parameters_at(place: Float64s, start: Parameters) -> Parameters:
+    """The parameters with these coordinates; those that are not searched stay."""
     numbers = iter(place.tolist())
     found: dict[str, Any] = {}
     for name in SEARCHED:
         if isinstance(getattr(start, name), Beta):
-            found[name] = Beta(_expit(next(numbers)), float(np.exp(next(numbers))))
+            found[name] = Beta(float(expit(next(numbers))), float(np.exp(next(numbers))))
         else:
-            found[name] = _expit(next(numbers)) if name in SHARES else float(np.exp(next(numbers)))
+            found[name] = float(expit(next(numbers)) if name in SHARES else np.exp(next(numbers)))
     return start._replace(**found)
-
-
-def _logit(share: float) -> float:
-    inside = min(max(share, 0.005), 0.995)
-    return float(np.log(inside / (1 - inside)))
-
-
-def _expit(number: float) -> float:
-    return float(1 / (1 + np.exp(-number)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv, expit, logit, ndtri
 
 from mien.core.arrays import Float32s, Float64s, Ints
 from mien.simulation.parameters import Beta, Parameters
@@ -19,6 +19,7 @@ from mien.simulation.shape import FREQUENT_DISORDERS, RARE_DISORDERS, Patients
 Space = dict[str, Float64s]  # what all faces share, and each model's rotation
 
 MODELS, VIEWS, DIMENSIONS = 3, 4, 512
+USUAL_SIZE = 15  # patients of a frequent disorder
 LENGTH, LENGTH_SPREAD = 20.0, 0.15  # of raw embeddings: the paper does not normalise them
 
 
@@ -30,6 +31,7 @@ class Layout(NamedTuple):
 
 
 GM_ARC = Layout()
+STEPS = (0.7548776662466927, 0.5698402909980532)  # of rows that are spread evenly together: powers of 1 / 1.3247...
 
 
 def simulated_embeddings(
@@ -76,13 +78,16 @@ def _patient_directions(patients: Patients, parameters: Parameters, rng: np.rand
     families = _unit(rng, parameters.families, size)
     own_of_group = _unit(rng, groups, size)
     group = _mixed(families[family_of_group], own_of_group, np.full(groups, parameters.family_share))
-    share = _beta(_even(rng, groups), parameters.group_share)
+    share = _beta(_even(rng, groups, STEPS[0]), parameters.group_share)
     disorder = _mixed(group[group_of_disorder], _unit(rng, disorders, size), share[group_of_disorder])
     subtypes = _unit(rng, disorders * parameters.subtypes, size)
     subtype = patients.disorder * parameters.subtypes + rng.integers(parameters.subtypes, size=len(patients.disorder))
-    rare = patients.disorder >= FREQUENT_DISORDERS
-    bend = np.where(rare, parameters.rare_subtype_share, parameters.subtype_share)
-    return _mixed(subtypes[subtype], disorder[patients.disorder], bend)
+    grown = np.log(np.bincount(patients.disorder, minlength=disorders) / USUAL_SIZE)
+    bend = expit(logit(parameters.subtype_share) + parameters.spread_growth * grown)
+    directions = _mixed(subtypes[subtype], disorder[patients.disorder], bend[patients.disorder])
+    for patient, person in patients.same_person_as.items():  # who has two disorders shows both
+        directions[person] = _mixed(directions[[patient]], directions[[person]], np.array([0.5]))
+    return directions
 
 
 def _typicality(
@@ -96,7 +101,7 @@ def _typicality(
     for name in ("train", "validation", "test", "rare"):
         for multi in (False, True):
             inside = (role == name) & (several == multi)
-            uniform[inside] = _even(rng, int(inside.sum()))
+            uniform[inside] = _even(rng, int(inside.sum()), STEPS[0])
     of_patient = np.zeros(len(role))
     for inside, beta in (
         (trained, parameters.trained_typicality),
@@ -106,8 +111,9 @@ def _typicality(
         of_patient[inside] = _beta(uniform[inside], beta)
     of_patient[(role == "test") & several] *= parameters.multi_frequent_typicality
     of_patient[(role == "rare") & several] *= parameters.multi_rare_typicality
-    spread = ndtri(np.concatenate([_even(rng, count) for count in (FREQUENT_DISORDERS, RARE_DISORDERS)]))
+    spread = ndtri(np.concatenate([_even(rng, count, STEPS[1]) for count in (FREQUENT_DISORDERS, RARE_DISORDERS)]))
     distinct = np.where(trained, parameters.trained_distinctiveness, parameters.distinctiveness)
+    distinct = np.where(role == "rare", parameters.rare_distinctiveness, distinct)
     of_patient *= np.exp(distinct * spread[patients.disorder] - distinct**2 / 2)
     jitter = np.where(trained, parameters.trained_jitter, parameters.typicality_jitter)[patient_of_image]
     of_image = of_patient[patient_of_image] * (1 + jitter * rng.standard_normal(len(patient_of_image)))
@@ -151,9 +157,12 @@ def _unit(rng: np.random.Generator, count: int, size: int) -> Float64s:
     return unit
 
 
-def _even(rng: np.random.Generator, count: int) -> Float64s:
-    """Numbers between 0 and 1 in random order, one in each of as many equal parts: databases resemble each other."""
-    even: Float64s = (rng.permutation(count) + rng.random(count)) / count
+def _even(rng: np.random.Generator, count: int, step: float) -> Float64s:
+    """Numbers between 0 and 1, spread evenly in every stretch of the row: databases resemble each other.
+
+    Two such rows with different steps are spread evenly together.
+    """
+    even: Float64s = np.clip((rng.random() + step * np.arange(count)) % 1, 1e-9, 1 - 1e-9)
     return even
 
 

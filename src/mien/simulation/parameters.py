@@ -23,10 +23,13 @@ class Parameters(NamedTuple):
     families: int = 40  # of groups, with a mild overlap
     family_share: float = 0.16
     subtypes: int = 5  # faces of one disorder, which differ by so much of its direction
-    subtype_share: float = 0.285
-    rare_subtype_share: float = 0.1
+    subtype_share: float = 0.285  # of a disorder with fifteen patients ...
+    spread_growth: float = (
+        0.5  # ... and more the larger it is: the logit rises by so much with the logarithm of its size
+    )
     distinctiveness: float = 0.24  # spread (logarithmic) of how much of an unseen face a disorder explains
     trained_distinctiveness: float = 0.11  # the same for faces that the encoder was trained on
+    rare_distinctiveness: float = 0.3
 
     # patients: length of the disorder's part in a photo
     trained_typicality: Beta = Beta(0.55, 30.0)  # faces that the encoder was trained on

@@ -51,12 +51,11 @@ def simulated_patients(rng: np.random.Generator) -> Patients:
         np.flatnonzero((np.array(frequent[2]) == "train") & (frequent[1] == images)) for images in TWO_DISORDER_IMAGES
     ]
     twins = [int(rng.choice(candidates)) for candidates in train_with]
-    rare_size = np.bincount(rare_disorder)[rare_disorder]
     rare_twins: list[int] = []
     for images in TWO_DISORDER_IMAGES:
         others = ~np.isin(rare_disorder, rare_disorder[rare_twins])
-        rare_twins.append(int(rng.choice(np.flatnonzero((rare_images == images) & (rare_size > 2) & others))))
-    folds = _folds(rng, rare_disorder, rare_images, never_tested=rare_twins)
+        rare_twins.append(int(rng.choice(np.flatnonzero((rare_images == images) & others))))
+    folds = _folds(rng, rare_disorder, rare_images)
     return Patients(
         disorder=np.concatenate([frequent[0], FREQUENT_DISORDERS + rare_disorder]),
         images=np.concatenate([frequent[1], rare_images]),
@@ -138,16 +137,13 @@ def _multi_image(
     return images
 
 
-def _folds(rng: np.random.Generator, disorder: Ints, images: Ints, *, never_tested: list[int]) -> list[tuple[int, ...]]:
+def _folds(rng: np.random.Generator, disorder: Ints, images: Ints) -> list[tuple[int, ...]]:
     """The folds in which each rare patient is tested: one patient per disorder and fold.
 
     Starts from turns taken at random, then exchanges test patients until the folds' counts are the published ones.
     Everybody who is tested at first stays tested at least once.
     """
-    members = [
-        [patient for patient in np.flatnonzero(disorder == number).tolist() if patient not in never_tested]
-        for number in range(RARE_DISORDERS)
-    ]
+    members = [np.flatnonzero(disorder == number) for number in range(RARE_DISORDERS)]
     tested = np.array([rng.permuted(np.resize(rng.permuted(who), FOLDS)) for who in members])  # (disorders, folds)
     weight = np.where(images[:, np.newaxis] > 1, np.stack([np.ones_like(images), images], axis=1), 0)
     owner = np.repeat(np.arange(RARE_DISORDERS), [len(who) for who in members])  # of each candidate
