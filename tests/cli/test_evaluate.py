@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,6 +183,16 @@ def test_what_a_folder_has_beside_its_version_is_noted(mien, small_folder):
         "side tables, not read: 'gmdb_syndromes_v1_wo_pleiotropy.tsv'",
         "3 images have neither age nor sex in the metadata",
     ]
+
+
+def test_a_pickled_dict_is_as_good_as_a_table(mien, small_folder):
+    path = small_folder / "all.p"
+    path.write_bytes(pickle.dumps({number: [[2.0] * 3] * 4 for number in range(1, 5)}))
+    found, expected = (
+        json.loads(mien("evaluate", "--gmdb", small_folder, "--encodings", file, "--json")[1])
+        for file in (path, small_folder / "encodings.parquet")
+    )
+    assert found == expected
 
 
 def test_a_patient_on_both_sides_is_refused(mien, small_folder):
