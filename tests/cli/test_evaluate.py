@@ -10,6 +10,7 @@ import pytest
 
 from mien import Encodings, Label
 from mien.core.study import Fold, ImageFacts, Split, Study
+from mien.report.evaluation import NORMALISED
 from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb, version
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
@@ -193,6 +194,16 @@ def test_a_pickled_dict_is_as_good_as_a_table(mien, small_folder):
         for file in (path, small_folder / "encodings.parquet")
     )
     assert found == expected
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+def test_embeddings_of_length_one_are_pointed_out(mien, small_folder, normalised):
+    path = small_folder / "all.p"
+    vector = [0.6, 0.8, 0.0] if normalised else [6.0, 8.0, 0.0]
+    path.write_bytes(pickle.dumps({number: [vector] * 4 for number in range(1, 5)}))
+    given = ("evaluate", "--gmdb", small_folder, "--encodings", path)
+    assert json.loads(mien(*given, "--json")[1])["protocol"]["normalised"] is normalised
+    assert (NORMALISED in mien(*given)[1]) is normalised
 
 
 def test_a_patient_on_both_sides_is_refused(mien, small_folder):

@@ -14,6 +14,7 @@ from mien.core.study import Study
 from mien.evaluation.lab import rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
+from mien.report.evaluation import NORMALISED
 
 if TYPE_CHECKING:
     from mien.report.reproduction import Reproduction
@@ -29,6 +30,8 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
         f" {text(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n",
         soft_wrap=True,
     )
+    if protocol["normalised"]:
+        console().print(f"[bold]lengths[/]  {NORMALISED}\n", soft_wrap=True)
     for gallery, patient_ids in protocol["not_in_gallery"].items():
         if patient_ids:
             ids = shown_ids(patient_ids)
