@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from mien import Encodings, Label
-from mien.core.study import Fold, Split, Study
+from mien.core.study import Fold, ImageFacts, Split, Study
+from mien.report.evaluation import NORMALISED
 from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb, version
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
@@ -163,20 +165,54 @@ def test_the_same_seed_gives_the_same_document(mien, ten_syndromes):
     assert first != mien("evaluate", "--cohort", ten_syndromes, "--seed", 5, "--json")[1]
 
 
-def test_a_patient_on_both_sides_is_left_out_and_named_and_refused_if_asked(mien, tmp_path):
-    labels = [Label("1", "p", "A"), Label("2", "q", "A")]
+@pytest.fixture
+def small_folder(tmp_path):
+    """Four images of four patients, the age of one of them known."""
+    frequent = Split((Label("1", "p", "A"),), (Label("2", "q", "A"),))
     rare = Split((Label("3", "r", "B"),), (Label("4", "s", "B"),))
-    fold = Fold(Split((labels[0],), (labels[1],)), rare)
-    study = Study("by hand", Encodings.of(["1", "2", "3", "4"], np.ones((4, 4, 3))), (fold,))
+    encodings = Encodings.of(["1", "2", "3", "4"], 2 * np.ones((4, 4, 3)))
+    study = Study("by hand", encodings, (Fold(frequent, rare),), facts_of_image={"1": ImageFacts(2.0)})
     write_gmdb(tmp_path / "gmdb", study, "v1")
-    table = tmp_path / "gmdb" / "gmdb_metadata" / "gmdb_frequent_test_images_v1.csv"
-    table.write_text(table.read_text().replace("2,q,A", "2,p,A"))
-    code, out, err = mien(
-        "evaluate", "--gmdb", tmp_path / "gmdb", "--encodings", tmp_path / "gmdb" / "encodings.parquet"
+    return tmp_path / "gmdb"
+
+
+def test_what_a_folder_has_beside_its_version_is_noted(mien, small_folder):
+    (small_folder / "gmdb_metadata" / "gmdb_syndromes_v1_wo_pleiotropy.tsv").write_text("not read")
+    code, _, err = mien("evaluate", "--gmdb", small_folder, "--encodings", small_folder / "encodings.parquet")
+    assert code == 0
+    assert err.splitlines() == [
+        "side tables, not read: 'gmdb_syndromes_v1_wo_pleiotropy.tsv'",
+        "3 images have neither age nor sex in the metadata",
+    ]
+
+
+def test_a_pickled_dict_is_as_good_as_a_table(mien, small_folder):
+    path = small_folder / "all.p"
+    path.write_bytes(pickle.dumps({number: [[2.0] * 3] * 4 for number in range(1, 5)}))
+    found, expected = (
+        json.loads(mien("evaluate", "--gmdb", small_folder, "--encodings", file, "--json")[1])
+        for file in (path, small_folder / "encodings.parquet")
     )
+    assert found == expected
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+def test_embeddings_of_length_one_are_pointed_out(mien, small_folder, normalised):
+    path = small_folder / "all.p"
+    vector = [0.6, 0.8, 0.0] if normalised else [6.0, 8.0, 0.0]
+    path.write_bytes(pickle.dumps({number: [vector] * 4 for number in range(1, 5)}))
+    given = ("evaluate", "--gmdb", small_folder, "--encodings", path)
+    assert json.loads(mien(*given, "--json")[1])["protocol"]["normalised"] is normalised
+    assert (NORMALISED in mien(*given)[1]) is normalised
+
+
+def test_a_patient_on_both_sides_is_left_out_and_named_and_refused_if_asked(mien, small_folder):
+    table = small_folder / "gmdb_metadata" / "gmdb_frequent_test_images_v1.csv"
+    table.write_text(table.read_text().replace("2,q,A", "2,p,A"))
+    arguments = ["--gmdb", small_folder, "--encodings", small_folder / "encodings.parquet"]
+    code, _, err = mien("evaluate", *arguments)
     assert code == 0
     assert "1 test patient is in the gallery too; left out of it for own queries: 'p'" in " ".join(err.split())
-    arguments = ["--gmdb", tmp_path / "gmdb", "--encodings", tmp_path / "gmdb" / "encodings.parquet"]
     document = json.loads(mien("evaluate", *arguments, "--json")[1])
     both = {"left_out_of_gallery_for_own_queries": True, "patient_ids": ["p"], "of_fold": {"0": ["p"]}}
     assert document["protocol"]["tested_and_in_gallery"] == both

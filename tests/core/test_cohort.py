@@ -4,6 +4,8 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mien import Cohort, Encoder, Encodings, Label, Method, Query, Roster
 from mien.core.errors import EncoderMismatchError, InvalidCohortError, InvalidMethodError
@@ -104,3 +106,20 @@ def test_a_method_outside_its_range_does_not_exist(wrong):
 def test_a_method_does_not_change():
     with pytest.raises(FrozenInstanceError):
         Method().score = "nearest"
+
+
+class TestNormalised:
+    @settings(deadline=None)
+    @given(seed=st.integers(0, 2**32), stored=st.sampled_from([np.float16, np.float32]), images=st.integers(1, 600))
+    def test_length_one_is_seen_through_rounding_and_one_exception_is_not_missed(self, seed, stored, images):
+        rng = np.random.default_rng(seed)
+        raw = rng.standard_normal((images, 3, 16)).astype(np.float32) * 20
+        unit = (raw / np.linalg.norm(raw, axis=2, keepdims=True)).astype(stored).astype(np.float32)
+        image_ids = [str(image) for image in range(images)]
+        assert Encodings.of(image_ids, unit).normalised
+        unit[rng.integers(images), rng.integers(3)] *= 1.005
+        assert not Encodings.of(image_ids, unit).normalised
+
+    def test_raw_embeddings_and_none_at_all_are_not(self, rng):
+        assert not Encodings.of(["1"], rng.standard_normal((1, 12, 512))).normalised
+        assert not Encodings.of([], np.empty((0, 12, 512))).normalised

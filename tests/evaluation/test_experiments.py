@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Encodings, Label, Method
 from mien.core.method import TWELVE_METHODS
 from mien.core.study import Fold, ImageFacts, Release, Split, Study
-from mien.evaluation.cases import rounds_of, validation_rounds
+from mien.evaluation.cases import Case, rounds_of, validation_rounds
 from mien.evaluation.comparison import Comparison, Ranks
 from mien.evaluation.experiments import (
     EXPERIMENTS,
@@ -246,11 +249,72 @@ class TestConfounders:
         [case] = rounds_of(lab.study)[0].frequent_cases
         assert confounders._variables(lab.study, case, [])["sex (male)"] is None
 
-    def test_what_is_unknown_is_left_out(self, small_lab):
+    @given(ages=st.lists(st.floats(0, 100), min_size=2, max_size=4), gallery=st.lists(st.floats(0, 100), max_size=4))
+    def test_ages_are_compared_pair_by_pair(self, ages, gallery):
+        image_ids = [str(number) for number in range(len(ages) + len(gallery))]
+        facts = {image_id: ImageFacts(age) for image_id, age in zip(image_ids, [*ages, *gallery], strict=True)}
+        case = Case("p", "A", tuple(range(len(ages))))
+        test = tuple(Label(image_id, "p", "A") for image_id in image_ids[: len(ages)])
+        diagnosed = tuple(Label(image_id, f"of {image_id}", "A") for image_id in image_ids[len(ages) :])
+        encodings = Encodings.of(image_ids, np.ones((len(image_ids), 2)))
+        study = Study("by hand", encodings, (Fold(Split(diagnosed, test), Split((), ())),), facts_of_image=facts)
+        values = confounders._variables(study, case, list(diagnosed))
+        assert values["age spread"] == max(abs(a - b) for a in ages for b in ages)
+        assert values["age gap to gallery"] == min((abs(a - b) for a in ages for b in gallery), default=None)
+        assert values["mean age"] == pytest.approx(sum(ages) / len(ages))
+
+    def test_ranks_are_capped_before_they_are_averaged(self):
+        # disorders at 0, 2, ... 78 degrees; of the first, photos at 0 (rank 1) and 79 (rank 40), together rank 40
+        gallery = [f"{number} g{number} D{number}" for number in range(40)]
+        embeddings = [at(2 * number) for number in range(40)] + [at(0), at(79)]
+        gains, _ = confounders._observations(lab_of(embeddings, gallery, ["40 p D0", "41 p D0"]), "multi-freq")
+        assert gains == {"p": (1 + 30) / 2 - 30}
+
+    def test_a_patient_with_two_disorders_is_one_observation(self):
+        # A: ranks 1 and 3, fused 2; C: ranks 3 and 1, fused 3
+        test = ["3 p A", "4 p A", "3 p C", "4 p C"]
+        gains, values = confounders._observations(lab_of([*PLACES, at(5), at(80)], GALLERY, test), "multi-freq")
+        assert gains == {"p": ((2 - 2) + (2 - 3)) / 2}
+        assert values["p"]["gallery images of disorder"] == 1
+
+    def test_all_seven_variables_are_looked_at(self, small_lab):
+        found = confounders.run(small_lab)
+        assert [line.variable for line in found["confounders"]] == 2 * list(confounders.VARIABLES)
+        assert found["confounders_missing"] == []
+
+    def test_what_the_data_does_not_hold_is_named_with_the_reason(self, small_lab):
         study = small_lab.study
-        bare = Study(study.source, study.encodings, study.folds, simulated=True)
-        found = confounders.run(Lab(bare, small_lab.comparison, 1))["confounders"]
-        assert {line.variable for line in found} == {"images", "gallery images of disorder", "embedding length"}
+        unit = study.encodings.embeddings / np.linalg.norm(study.encodings.embeddings, axis=2, keepdims=True)
+        encodings = Encodings(study.encodings.image_ids, unit, study.encodings.encoder)
+        bare = Study(study.source, encodings, study.folds, simulated=True)
+        found = confounders.run(Lab(bare, small_lab.comparison, 1))
+        assert {line.variable for line in found["confounders"]} == {"images", "gallery images of disorder"}
+        reasons = {(line.set, line.variable): line.reason for line in found["confounders_missing"]}
+        assert len(reasons) == 2 * 5
+        no_ages = "no ages: image_metadata_<version>.tsv is missing, or says nothing about them"
+        assert reasons["multi-rare", "mean age"] == reasons["multi-freq", "age gap to gallery"] == no_ages
+        assert reasons["multi-freq", "sex (male)"].startswith("no sexes: image_metadata_<version>.tsv")
+        assert reasons["multi-freq", "embedding length"] == "embeddings are normalised: all have length 1"
+
+    def test_few_patients_say_nothing(self, small_lab):
+        study = small_lab.study
+        [*_, known] = [case for case in rounds_of(study)[0].frequent_cases if len(case.images) > 1]
+        facts = {study.encodings.image_ids[row]: ImageFacts(3.0 + row) for row in known.images}
+        found = confounders.run(Lab(replace(study, facts_of_image=facts), small_lab.comparison, 1))
+        reasons = {(line.set, line.variable): line.reason for line in found["confounders_missing"]}
+        assert reasons["multi-freq", "mean age"] == "fewer than 10 patients: 1"
+        assert reasons["multi-rare", "mean age"] == "fewer than 10 patients: 0"
+
+    def test_what_is_the_same_for_everybody_says_nothing(self):
+        places = [*PLACES, *[at(number) for number in range(20)]]
+        test = [f"{3 + number} p{number // 2} A" for number in range(20)]
+        found = confounders.run(lab_of(places, GALLERY, test))["confounders_missing"]
+        assert found[0] == ("multi-freq", "images", "it is the same for all patients")
+
+    def test_an_interval_does_not_depend_on_what_else_is_known(self, small_lab):
+        bare = replace(small_lab.study, facts_of_image={})
+        some = confounders.run(Lab(bare, small_lab.comparison, 1))["confounders"]
+        assert set(some) < set(confounders.run(small_lab)["confounders"])
 
     def test_a_perfect_correlation_is_found(self):
         pairs = np.array([(float(n), float(n * n)) for n in range(20)])

@@ -12,8 +12,9 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.text import Text
 
 from mien.evaluation.agreement import worst
-from mien.report.figures import FIGURES, figures_of
-from mien.report.figures.style import SETTINGS, draw_and_save
+from mien.evaluation.experiments.confounders import Correlation
+from mien.report.figures import FIGURES, confounders, figures_of
+from mien.report.figures.style import SET_COLOURS, SETTINGS, draw_and_save
 from mien.report.sections import SECTIONS
 
 
@@ -154,6 +155,18 @@ class TestWhatTheyShow:
     def test_confounders_writes_every_p_value(self, drawn, tables):
         p_values = [f"{row.p_value:.3f}" if row.p_value >= 0.001 else "<0.001" for row in tables["confounders"]]
         assert Counter(p_values) <= Counter(texts(drawn["confounders"]))
+
+    def test_confounders_fills_what_is_significant_and_nothing_else(self):
+        rows = [
+            Correlation("multi-freq", "images", 0.3, 0.1, 0.5, 0.049, 156),
+            Correlation("multi-freq", "mean age", 0.0, -0.1, 0.1, 0.051, 156),
+            Correlation("multi-rare", "images", 0.2, 0.1, 0.3, 0.0004, 65),
+        ]
+        [axis] = confounders.draw({"confounders": rows}).axes
+        points = [line for line in axis.get_lines() if line.get_marker() == "o"]
+        filled = [line.get_markerfacecolor() == line.get_color() for line in points]
+        assert filled == [True, False, True]
+        assert [line.get_color() for line in points] == [SET_COLOURS[row.set] for row in rows]
 
     def test_proportional_has_a_curve_for_each_set_and_gallery(self, drawn, tables):
         first = drawn["proportional"].axes[0]

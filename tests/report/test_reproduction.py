@@ -76,7 +76,7 @@ class Page(HTMLParser):
 def test_every_table_is_written_twice_with_the_same_values(report):
     tables = results_of(report)["tables"]
     assert {path.stem for path in (report / "tables").iterdir()} == {name for name, rows in tables.items() if rows}
-    for name, rows in tables.items():
+    for name, rows in ((name, rows) for name, rows in tables.items() if rows):
         with (report / "tables" / f"{name}.csv").open(newline="") as file:
             lines = list(csv.DictReader(file))
         assert len(lines) == len(rows)
@@ -161,6 +161,9 @@ class TestWhatAStudyLacks:
         done = reproduce(dataclasses.replace(study, facts_of_image={}), tmp_path, seed=1, releases=releases)
         assert MISSING not in Page(tmp_path).text
         assert "mean age" not in {row.variable for row in done.tables["confounders"]}
+        missing = {row["variable"]: row["reason"] for row in results_of(tmp_path)["tables"]["confounders_missing"]}
+        assert missing["mean age"].startswith("no ages: image_metadata_<version>.tsv is missing")
+        assert "mean age" in (tmp_path / "tables" / "confounders_missing.csv").read_text()
 
     def test_without_rare_disorders_and_over_an_earlier_report(self, report, frequent_study, tmp_path):
         """Nothing of the earlier report stays, but what is not of it does."""

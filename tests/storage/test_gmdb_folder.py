@@ -35,7 +35,7 @@ def study(rng):
         train=TRAIN,
         validation=VALIDATION,
         disorders={"5": Disorder("5", 'Kabuki\t"type 1"', "OMIM:147920 OMIMPS:163950"), "6": Disorder("6")},
-        facts_of_image={"007": ImageFacts(0.1 + 0.2, "female"), "8": ImageFacts(None, "male"), "9": ImageFacts(3.0)},
+        facts_of_image={"007": ImageFacts(7 / 12, "female"), "8": ImageFacts(None, "male"), "9": ImageFacts(3.0)},
     )
 
 
@@ -51,6 +51,10 @@ def read(folder, **options):
 
 def table(folder, kind, suffix="csv"):
     return folder / "gmdb_metadata" / f"gmdb_{kind}_{VERSION}.{suffix}"
+
+
+def metadata(folder):
+    return folder / "gmdb_metadata" / f"image_metadata_{VERSION}.tsv"
 
 
 def files_in(folder):
@@ -99,8 +103,9 @@ def test_a_version_that_never_existed_is_simulated(tmp_path, study):
 
 
 def test_only_the_four_parts_are_needed(folder):
-    for kind, suffix in (("train_images", "csv"), ("val_images", "csv"), ("syndromes", "tsv"), ("image_facts", "csv")):
+    for kind, suffix in (("train_images", "csv"), ("val_images", "csv"), ("syndromes", "tsv")):
         table(folder, kind, suffix).unlink()
+    metadata(folder).unlink()
     found = read(folder)
     assert (found.train, found.validation, found.disorders, found.facts_of_image) == ((), (), {}, {})
 
@@ -120,12 +125,52 @@ def test_the_tables_choose_among_the_encodings(tmp_path, folder, study):
     )
     write_gm_arc_csv(tmp_path / "more.csv", more)
     steps = []
-    found, others = read_gmdb(folder, tmp_path / "more.csv", progress=lambda *step: steps.append(step))
+    found, remarks = read_gmdb(folder, tmp_path / "more.csv", progress=lambda *step: steps.append(step))
     assert bits_by_id(found.encodings) == bits_by_id(study.encodings)
     assert steps
-    assert others == 1
-    table(folder, "image_facts").write_text("image_id,age_years,sex\n99,4,male\n8,5,\n")
-    assert read(folder).facts_of_image == {"8": ImageFacts(5.0)}
+    assert remarks.other_encodings == 1
+
+
+def test_the_tables_choose_among_the_facts_and_images_without_are_counted(folder):
+    metadata(folder).write_text("image_id\tgender\tage_year\tage_month\n99\tmale\t4\t\n8\t\t5\t\n9\t\t\t\n")
+    found, remarks = read_gmdb(folder, folder / "encodings.parquet")
+    assert found.facts_of_image == {"8": ImageFacts(5.0)}
+    assert remarks.images_without_facts == len(IMAGE_IDS) - 1
+
+
+SIDE_TABLES = (
+    *("gmdb_syndromes_{}_wo_pleiotropy.tsv", "gmdb_frequent_gallery_images_{}_wo_pleiotropy.csv"),
+    *("gmdb_train_images_{}_eth_freq.csv", "image_metadata_{}_2.tsv", "gmdb_syndromes_12062025.tsv"),
+)
+
+
+def test_side_tables_are_no_second_version_and_are_named(folder, study):
+    for name in SIDE_TABLES:
+        (folder / "gmdb_metadata" / name.format(VERSION)).write_text("not read\n")
+    (folder / "gmdb_metadata" / f"gmdb_test_images_{VERSION}.csv").write_text("not known\n")
+    found, remarks = read_gmdb(folder, folder / "encodings.parquet")
+    assert set(remarks.side_tables) == {name.format(VERSION) for name in SIDE_TABLES}
+    assert found.source == f"GMDB {VERSION}"
+    assert label_sets(found) == label_sets(study)
+
+
+def test_a_folder_as_the_first_public_evaluation_reads_it(tmp_path, study):
+    """Version 1.0.3: four tables with a column more, an index among them, and no others."""
+    write_gmdb(tmp_path / "gmdb", study, "v1.0.3")
+    inside = tmp_path / "gmdb" / "gmdb_metadata"
+    for path in inside.iterdir():
+        if "frequent" not in path.name and "rare" not in path.name:
+            path.unlink()
+            continue
+        header, *rows = path.read_text().splitlines()
+        numbered = [f"{number},{row},f" for number, row in enumerate(rows)]
+        path.write_text("\n".join([f",{header},ethnicity", *numbered]))
+    (inside / "gmdb_syndromes_v1.0.3.tsv").write_text(
+        "syndrome_id\tsyndrome_name\timage_ids\tnum_of_images\n5\tKabuki\t['007', '8']\t2\n"
+    )
+    found = read(tmp_path / "gmdb")
+    assert label_sets(found) == label_sets(study)
+    assert (found.source, found.disorders) == ("GMDB v1.0.3", {"5": Disorder("5", "Kabuki")})
 
 
 def test_the_same_row_twice_counts_once(folder):
@@ -183,18 +228,6 @@ BAD_TABLES = {
         "image_id,subject,label\n007,3,5\n",
         ["row 2: image '007' belongs to patient '3' here and to '01'"],
     ),
-    "age in words": ("image_facts", "image_id,age_years,sex\n8,young,\n", ["row 2: age_years is 'young'"]),
-    "ages out of range": (
-        "image_facts",
-        "image_id,age_years,sex\n8,-1,\n9,inf,\n10,nan,\n",
-        ["row 2: age_years is '-1'", "row 3: age_years is 'inf'", "row 4: age_years is 'nan'"],
-    ),
-    "facts that differ": (
-        "image_facts",
-        "image_id,age_years,sex\n8,1,male\n8,1,male\n8,2,male\n ,1,\n",
-        ["row 4: image '8' has other facts", "row 5: the image's id is blank"],
-    ),
-    "no sex column": ("image_facts", "image_id,age_years\n8,1\n", ["'sex' is missing"]),
     "empty": ("frequent_test_images", "", ["the file is empty"]),
 }
 
@@ -225,10 +258,10 @@ def test_validation_images_need_training_images(folder):
 
 
 def test_two_versions_in_one_folder_are_refused_with_their_files(folder):
-    table(folder, "train_images").rename(folder / "gmdb_metadata" / "gmdb_train_images_v10.csv")
+    table(folder, "rare_test_images").rename(folder / "gmdb_metadata" / "gmdb_rare_test_images_v10.csv")
     with pytest.raises(InvalidFileError, match="give each a folder of its own") as refused:
         read(folder)
-    for part in ("version 'v10': 'gmdb_train_images_v10.csv'", f"version '{VERSION}'"):
+    for part in ("version 'v10': 'gmdb_rare_test_images_v10.csv'", f"version '{VERSION}'"):
         assert part in str(refused.value)
 
 
@@ -413,5 +446,5 @@ def test_bad_lists_of_releases_are_refused(tmp_path, folder):
     (tmp_path / "names").mkdir()
     (tmp_path / "names" / "gmdb_syndromes_v1.tsv").write_text("syndrome_id\tsyndrome_name\n5\tKabuki\n")
     path.write_text("version,released,folder\nv1,2024-05-01,names\n")
-    with pytest.raises(InvalidFileError, match="names: its tables name no image"):
+    with pytest.raises(InvalidFileError, match="names: no tables of GMDB here"):
         read_releases(path)

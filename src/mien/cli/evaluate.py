@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from mien.cli import options, show, show_study
-from mien.core.errors import InvalidMethodError
+from mien.core.errors import InvalidMethodError, shown_ids
 from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.core.study import Study
 from mien.storage.formats.gmdb_folder import read_gmdb
@@ -148,6 +148,10 @@ def load_gmdb(gmdb: Path | None, encodings: Path | None, encoder: str | None) ->
             "give --gmdb DIR and --encodings FILE (mien simulate OUT makes both), or --cohort FILE"
         )
     with show.progress("reading encodings") as report:
-        study, others = read_gmdb(gmdb, encodings, encoder_name=encoder, progress=report)
-    show.print_left_out(LeftOut(others, ()))
+        study, remarks = read_gmdb(gmdb, encodings, encoder_name=encoder, progress=report)
+    show.print_left_out(LeftOut(remarks.other_encodings, ()))
+    if remarks.side_tables:
+        show.note(f"side tables, not read: {shown_ids(remarks.side_tables)}")
+    if study.facts_of_image and remarks.images_without_facts:
+        show.note(f"{remarks.images_without_facts:,} images have neither age nor sex in the metadata")
     return study

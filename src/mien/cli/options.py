@@ -32,7 +32,7 @@ AlphaOption = Annotated[
     float | None, typer.Option("--alpha", help="Share of images in the proportional score.  [default: 0.05]")
 ]
 EncodingsOption = Annotated[
-    Path | None, typer.Option("--encodings", readable=False, help="GM-Arc CSV or pickled frame, or a cohort table.")
+    Path | None, typer.Option("--encodings", readable=False, help="GM-Arc CSV, pickled frame or dict; or cohort table.")
 ]
 PhotosOption = Annotated[
     Path | None, typer.Option("--photos", help="Or a folder of photos; a photo's id is its path below the folder.")

@@ -14,6 +14,7 @@ from mien.core.study import Study
 from mien.evaluation.lab import rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
+from mien.report.evaluation import NORMALISED
 
 if TYPE_CHECKING:
     from mien.report.reproduction import Reproduction
@@ -35,6 +36,8 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
         left_out = both["left_out_of_gallery_for_own_queries"]
         how = "left out of it for own queries" if left_out else "nobody is left out, as in the official script"
         note(f"{who} in the gallery too; {how}: {shown_ids(both['patient_ids'])}")
+    if protocol["normalised"]:
+        console().print(f"[bold]lengths[/]  {NORMALISED}\n", soft_wrap=True)
     for gallery, patient_ids in protocol["not_in_gallery"].items():
         if patient_ids:
             ids = shown_ids(patient_ids)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from mien.core.arrays import Float32s, Floats, Ints
-from mien.core.embeddings import as_embeddings, check_embeddings
+from mien.core.embeddings import are_normalised, as_embeddings, check_embeddings
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidCohortError, shown, shown_ids
 from mien.core.index import GalleryIndex, build_index
@@ -41,6 +41,11 @@ class Encodings:
         if len(set(self.image_ids)) < len(self.image_ids):
             twice = next(image_id for image_id, count in Counter(self.image_ids).items() if count > 1)
             raise InvalidCohortError(f"image {shown(twice)} is there twice: keep one of the two")
+
+    @cached_property
+    def normalised(self) -> bool:
+        """Whether whoever encoded the images cut all lengths to one."""
+        return are_normalised(self.embeddings)
 
     def only(self, rows: Sequence[int] | Ints) -> Encodings:
         """Some of the images, in the order asked for."""

@@ -11,6 +11,7 @@ from mien.core.errors import InvalidCohortError, shown
 
 FEW_ROWS = 64
 ROWS_PER_BLOCK = 256  # 6 MB of GM-Arc's rows
+ROUNDING_OF_LENGTHS = 1e-3  # numbers of half precision, the coarsest in use, move a length of one by 2 ** -11 at most
 
 
 def as_embeddings(values: Floats) -> Float32s:
@@ -55,6 +56,18 @@ def embedding_lengths(embeddings: Floats) -> Float64s:
     wide = embeddings.astype(np.float64, copy=False)
     lengths: Float64s = np.sqrt(np.vecdot(wide, wide))
     return lengths
+
+
+def are_normalised(embeddings: Floats) -> bool:
+    """Whether each representation of each image has length one, to the rounding of half precision.
+
+    >>> are_normalised(np.array([[[0.6, 0.8], [1.0, 0.0]]])), are_normalised(np.array([[[0.6, 0.8], [2.0, 0.0]]]))
+    (True, False)
+    """
+    blocks = (embeddings[start : start + ROWS_PER_BLOCK] for start in range(0, len(embeddings), ROWS_PER_BLOCK))
+    return len(embeddings) > 0 and all(
+        bool((np.abs(embedding_lengths(block) - 1) <= ROUNDING_OF_LENGTHS).all()) for block in blocks
+    )
 
 
 def unit_rows(embeddings: Floats, whose: str | None = None) -> Float64s:

@@ -33,7 +33,7 @@ class ImageFacts(NamedTuple):
     """What is known of an image beside its patient and disorder."""
 
     age_years: float | None = None
-    sex: str | None = None
+    sex: str | None = None  # male, female
 
 
 class Release(NamedTuple):

@@ -34,7 +34,8 @@ from mien.report.sections import SECTIONS
 from mien.version import __version__
 
 RESULTS, PAGE = "results.json", "index.html"
-TABLES = {needed for needed, _ in FIGURES.values()} | {name for section in SECTIONS for name in section.tables}
+SHOWN = {needed for needed, _ in FIGURES.values()} | {name for section in SECTIONS for name in section.tables}
+TABLES = SHOWN | {"confounders_missing"}
 NamedProgress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
 
 

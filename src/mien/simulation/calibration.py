@@ -30,18 +30,24 @@ class Trial(NamedTuple):
 
 
 def calibrate(
-    terms_of: Callable[[Sequence[Parameters]], Float64s], start: Parameters, *, rounds: int
+    terms_of: Callable[[Sequence[Parameters]], Float64s],
+    start: Parameters,
+    *,
+    rounds: int,
+    rough_terms_of: Callable[[Sequence[Parameters]], Float64s] | None = None,
 ) -> Iterator[Trial]:
     """Yields ever better parameters; `terms_of` gives what is wrong with each of several, term by term (trials, terms).
 
-    Ends when no step is better.
+    What a parameter changes is seen by `rough_terms_of`, if that is cheaper. Ends when no step is better.
     """
+    rough = rough_terms_of or terms_of
     place = coordinates(start)
     [terms] = terms_of([start])
     yield Trial(_loss(terms), start)
     for _ in range(rounds):
         moved = [parameters_at(place + STEP * direction, start) for direction in np.eye(len(place))]
-        slopes = (terms_of(moved) - terms).T / STEP  # (terms, coordinates)
+        here, *there = rough([parameters_at(place, start), *moved])
+        slopes = (np.array(there) - here).T / STEP  # (terms, coordinates)
         square = slopes.T @ slopes
         steps = [
             -np.linalg.solve(square + damping * np.diag(PULL + square.diagonal()), slopes.T @ terms)

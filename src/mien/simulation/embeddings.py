@@ -105,17 +105,18 @@ def _typicality(
     of_patient = np.zeros(len(role))
     for inside, beta in (
         (trained, parameters.trained_typicality),
-        ((role == "validation") | (role == "test"), parameters.unseen_typicality),
-        (role == "rare", parameters.rare_typicality),
+        ((role == "validation") | ((role == "test") & ~several), parameters.unseen_typicality),
+        ((role == "test") & several, parameters.multi_unseen_typicality),
+        ((role == "rare") & ~several, parameters.rare_typicality),
+        ((role == "rare") & several, parameters.multi_rare_typicality),
     ):
         of_patient[inside] = _beta(uniform[inside], beta)
-    of_patient[(role == "test") & several] *= parameters.multi_frequent_typicality
-    of_patient[(role == "rare") & several] *= parameters.multi_rare_typicality
     spread = ndtri(np.concatenate([_even(rng, count, STEPS[1]) for count in (FREQUENT_DISORDERS, RARE_DISORDERS)]))
     distinct = np.where(trained, parameters.trained_distinctiveness, parameters.distinctiveness)
     distinct = np.where(role == "rare", parameters.rare_distinctiveness, distinct)
     of_patient *= np.exp(distinct * spread[patients.disorder] - distinct**2 / 2)
-    jitter = np.where(trained, parameters.trained_jitter, parameters.typicality_jitter)[patient_of_image]
+    jitter = np.where(trained, parameters.trained_jitter, parameters.typicality_jitter)
+    jitter = np.where(role == "rare", parameters.rare_jitter, jitter)[patient_of_image]
     of_image = of_patient[patient_of_image] * (1 + jitter * rng.standard_normal(len(patient_of_image)))
     clipped: Float64s = np.clip(of_image, 0.0, 0.95)
     return clipped

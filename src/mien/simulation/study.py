@@ -142,7 +142,7 @@ def _facts(patients: Patients, labels_of_patient: list[list[Label]], rng: np.ran
         ages = first_age + np.append(0.0, rng.exponential(3.0, size=len(labels) - 1))
         if patient not in patients.same_person_as:
             facts |= {
-                label.image_id: ImageFacts(round(age, 1), str(sex))
+                label.image_id: ImageFacts(round(12 * age) / 12, str(sex))
                 for label, age in zip(labels, ages.tolist(), strict=True)
             }
     return facts

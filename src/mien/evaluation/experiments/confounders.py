@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,17 @@ from mien.evaluation.lab import Lab, Tables
 FUSED = Method("embedding", "nearest")
 RESAMPLES = 2000
 LEAST_PATIENTS = 10  # fewer say nothing
-SEXES = {"m": 1.0, "male": 1.0, "f": 0.0, "female": 0.0}  # whatever else is written is not known
+MALE = {"male": 1.0, "female": 0.0}
+VARIABLES = {  # and the fact of images that each is made of, if any
+    "images": None,
+    "age spread": "age_years",
+    "age gap to gallery": "age_years",
+    "mean age": "age_years",
+    "sex (male)": "sex",
+    "gallery images of disorder": None,
+    "embedding length": None,
+}
+FACT_NAMES = {"age_years": "ages", "sex": "sexes"}
 
 
 class Correlation(NamedTuple):
@@ -37,46 +46,64 @@ class Correlation(NamedTuple):
     patients: int
 
 
+class MissingVariable(NamedTuple):
+    """A variable that the study cannot say anything about, and why."""
+
+    set: SetName
+    variable: str
+    reason: str
+
+
 def run(lab: Lab) -> Tables:
-    """Multi-image patients, nearest image, unified gallery; variables that the study does not know are left out."""
+    """Multi-image patients, nearest image, unified gallery; what the study does not hold is named beside it."""
     lines: list[Correlation] = []
+    missing: list[MissingVariable] = []
     for test_set in lab.sets:
         if not test_set.startswith("multi"):
             continue
         gains, values = _observations(lab, test_set)
-        rng = lab.rng(f"confounders {test_set}")
-        for variable in _VARIABLES:
-            pairs = np.array(
-                [(gains[case], values[case][variable]) for case in gains if values[case][variable] is not None]
-            )
-            if len(pairs) >= LEAST_PATIENTS and len(np.unique(pairs[:, 1])) > 1 and len(np.unique(pairs[:, 0])) > 1:
-                lines.append(_correlation(test_set, variable, pairs, rng))
-    return {"confounders": lines}
+        for variable in VARIABLES:
+            known = [(gains[patient], values[patient][variable]) for patient in gains]
+            pairs = np.array([pair for pair in known if pair[1] is not None], dtype=np.float64).reshape(-1, 2)
+            if reason := _why_missing(lab.study, variable, pairs):
+                missing.append(MissingVariable(test_set, variable, reason))
+            else:
+                lines.append(_correlation(test_set, variable, pairs, lab.rng(f"confounders {test_set} {variable}")))
+    return {"confounders": lines, "confounders_missing": missing}
 
 
-_VARIABLES = (
-    *("images", "age spread", "age gap to gallery", "mean age", "sex (male)", "gallery images of disorder"),
-    "embedding length",
-)
+def _why_missing(study: Study, variable: str, pairs: Float64s) -> str | None:
+    """What keeps a variable from being correlated with the gain, or None."""
+    fact = VARIABLES[variable]
+    if fact and all(getattr(facts, fact) is None for facts in study.facts_of_image.values()):
+        return f"no {FACT_NAMES[fact]}: image_metadata_<version>.tsv is missing, or says nothing about them"
+    if variable == "embedding length" and study.encodings.normalised:
+        return "embeddings are normalised: all have length 1"
+    if len(pairs) < LEAST_PATIENTS:
+        return f"fewer than {LEAST_PATIENTS} patients: {len(pairs)}"
+    if len(np.unique(pairs[:, 1])) == 1:
+        return "it is the same for all patients"
+    return "the gain is the same for all patients" if len(np.unique(pairs[:, 0])) == 1 else None
 
 
-def _observations(lab: Lab, test_set: SetName) -> tuple[dict[Case, float], dict[Case, dict[str, float | None]]]:
-    """Mean gain and mean variables of each case over its folds."""
+def _observations(lab: Lab, test_set: SetName) -> tuple[dict[str, float], dict[str, dict[str, float | None]]]:
+    """Mean gain and mean variables of each patient, over folds and, of two, disorders."""
     single = lab.comparison.ranks(test_set, "unified", BASELINE)
     fused = lab.comparison.ranks(test_set, "unified", FUSED)
-    gains: dict[Case, list[float]] = {}
-    values: dict[Case, list[dict[str, float | None]]] = {}
+    gains: dict[str, list[float]] = {}
+    values: dict[str, list[dict[str, float | None]]] = {}
     for before, after in zip(single, fused, strict=True):
         gallery: dict[str, list[Label]] = {}
         for label in (*before.round.frequent_gallery, *before.round.rare_gallery):
             gallery.setdefault(label.disorder_id, []).append(label)
         gain = mean_ranks(before, censored_at=CENSORED_AT) - mean_ranks(after, censored_at=CENSORED_AT)
         for case, of_case in zip(before.cases, gain.tolist(), strict=True):
-            gains.setdefault(case, []).append(of_case)
-            values.setdefault(case, []).append(_variables(lab.study, case, gallery.get(case.disorder_id, [])))
+            gains.setdefault(case.patient_id, []).append(of_case)
+            of_patient = values.setdefault(case.patient_id, [])
+            of_patient.append(_variables(lab.study, case, gallery.get(case.disorder_id, [])))
     return (
-        {case: float(np.mean(of_case)) for case, of_case in gains.items()},
-        {case: {name: _mean(one[name] for one in of_case) for name in _VARIABLES} for case, of_case in values.items()},
+        {patient: float(np.mean(each)) for patient, each in gains.items()},
+        {patient: {name: _mean(one[name] for one in each) for name in VARIABLES} for patient, each in values.items()},
     )
 
 
@@ -86,14 +113,14 @@ def _variables(study: Study, case: Case, gallery: list[Label]) -> dict[str, floa
     gallery_facts = (study.facts_of_image.get(label.image_id, ImageFacts()) for label in gallery)
     gallery_ages = [fact.age_years for fact in gallery_facts if fact.age_years is not None]
     gaps = [abs(age - other) for age in ages for other in gallery_ages]
-    sexes = {SEXES.get(fact.sex.lower()) for fact in facts if fact.sex}
+    sexes = {fact.sex for fact in facts if fact.sex}
     lengths = embedding_lengths(study.encodings.embeddings[list(case.images)])
     return {
         "images": float(len(case.images)),
-        "age spread": max(abs(a - b) for a, b in combinations(ages, 2)) if len(ages) > 1 else None,
+        "age spread": max(ages) - min(ages) if len(ages) > 1 else None,
         "age gap to gallery": min(gaps, default=None),
         "mean age": _mean(ages),
-        "sex (male)": sexes.pop() if len(sexes) == 1 else None,
+        "sex (male)": MALE.get(sexes.pop()) if len(sexes) == 1 else None,
         "gallery images of disorder": float(len(gallery)),
         "embedding length": float(lengths.mean()),
     }

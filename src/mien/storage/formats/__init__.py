@@ -70,7 +70,7 @@ def read_encodings(
     labelled: bool = True,
     progress: Progress = silent,
 ) -> EncodingsFile:
-    """Reads GM-Arc CSV, GM-Arc pickle, cohort Parquet or cohort CSV; of it the wanted images, or all.
+    """Reads GM-Arc CSV, a pickled frame or dict, cohort Parquet or cohort CSV; of it the wanted images, or all.
 
     `labelled`: a cohort's disorders count, and none may be blank.
     """

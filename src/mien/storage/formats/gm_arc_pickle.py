@@ -1,4 +1,4 @@
-"""GM-Arc encodings as a pickled pandas DataFrame, read without pandas and without running anything in it.
+"""GM-Arc encodings as a pickled pandas DataFrame or dict, read without pandas and without running anything in it.
 
 Python floats cost about 32 bytes each while a pickle is open: prefer the CSV for large files.
 """
@@ -16,6 +16,7 @@ from mien.core.cohort import Encodings
 from mien.core.errors import InvalidFileError, shown
 from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.inert_pickle import NUMPY_NAMES, Inert, as_array, load_inert
+from mien.storage.formats.pickled_dict import read_pickled_dict
 
 FRAME_NAMES = NUMPY_NAMES | {
     "builtins.bytearray",
@@ -45,6 +46,8 @@ FRAME_NAMES = NUMPY_NAMES | {
 def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encodings, int]:
     """Reads the wanted images (all, if None); also says how many others the file holds."""
     frame = load_inert(path, FRAME_NAMES)
+    if isinstance(frame, dict):
+        return read_pickled_dict(path, frame, wanted)
     try:
         columns = _columns(frame)
         names, models, flips, grays, vectors = (columns[name] for name in COLUMNS if name != "class_conf")

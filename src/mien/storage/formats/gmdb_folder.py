@@ -5,30 +5,42 @@ The folder is written under a temporary name inside itself; `gmdb_metadata` gets
 
 from __future__ import annotations
 
-import math
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidFileError, InvalidStudyError, MienError, shown
 from mien.core.progress import Progress, silent
-from mien.core.roster import Disorder, Label
-from mien.core.study import Fold, ImageFacts, Release, Split, Study
+from mien.core.roster import Label
+from mien.core.study import Fold, Release, Split, Study
 from mien.storage.formats import missing_encodings, read_encodings
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_images, read_names
+from mien.storage.formats.image_metadata import read_image_metadata, write_image_metadata
 from mien.storage.formats.text_tables import read_table, write_table
 
 METADATA = "gmdb_metadata"
 ENCODINGS, GM_ARC_ENCODINGS = "encodings.parquet", "all_encodings.csv"
 NEEDED = tuple(f"{kind}_{side}_images" for kind in ("frequent", "rare") for side in ("gallery", "test"))
 IMAGES = ("train_images", "val_images", *NEEDED)
-SUFFIXES = {**dict.fromkeys(IMAGES, "csv"), "image_facts": "csv", "syndromes": "tsv"}  # of every kind of table
+NAMES = {kind: f"gmdb_{kind}_{{}}.csv" for kind in IMAGES} | {  # what stands before and after the version
+    "syndromes": "gmdb_syndromes_{}.tsv",
+    "image_metadata": "image_metadata_{}.tsv",
+}
 SIMULATED = "simulated"  # stands in the version of a database that never existed
 VERSION = re.compile(r"[\w.+-]+", re.ASCII)
+
+
+class FolderRemarks(NamedTuple):
+    """What of a folder and its encodings was left out, or is not known."""
+
+    other_encodings: int  # of images that no table names
+    side_tables: tuple[str, ...]  # names of tables that are not of the version that was read
+    images_without_facts: int
 
 
 def read_gmdb(
@@ -37,13 +49,13 @@ def read_gmdb(
     *,
     encoder_name: str | None = None,
     progress: Progress = silent,
-) -> tuple[Study, int]:
-    """The study that the tables of a folder describe, with the encodings of its images; and how many others there are.
+) -> tuple[Study, FolderRemarks]:
+    """The study that the tables of a folder describe, with the encodings of its images.
 
     The folder is the one with the tables, or the one with `gmdb_metadata` in it. The tables of training and validation
     images, of disorders' names and of facts may be missing, but not training images alone.
     """
-    version, tables = _tables(folder, needed=NEEDED)
+    version, tables, side_tables = _tables(folder, needed=NEEDED)
     annotations = Annotations()
     if "syndromes" in tables:
         read_names(read_table(tables["syndromes"]), annotations)
@@ -54,7 +66,8 @@ def read_gmdb(
     train, validation = labels("train_images"), labels("val_images")
     frequent = Split(labels("frequent_gallery_images"), labels("frequent_test_images"))
     rare = _rare_splits(tables, annotations)
-    facts = _read_facts(tables["image_facts"]) if "image_facts" in tables else {}
+    known = read_image_metadata(tables["image_metadata"]) if "image_metadata" in tables else {}
+    facts = {image_id: known[image_id] for image_id in annotations.patient_of if image_id in known}
     file = read_encodings(encodings, wanted=annotations.patient_of, labelled=False, progress=progress)
     if missing := file.missing(annotations.patient_of):
         raise missing_encodings(encodings, missing, otherwise=f"take them out of the tables in {folder}")
@@ -65,10 +78,10 @@ def read_gmdb(
         train=train,
         validation=validation,
         disorders={**file.annotations.disorders, **annotations.disorders},
-        facts_of_image={image_id: known for image_id, known in facts.items() if image_id in annotations.patient_of},
+        facts_of_image=facts,
         simulated=SIMULATED in version,
     )
-    return study, file.left_out
+    return study, FolderRemarks(file.left_out, side_tables, len(annotations.patient_of) - len(facts))
 
 
 def read_releases(path: Path) -> list[Release]:
@@ -97,8 +110,8 @@ def read_releases(path: Path) -> list[Release]:
     return sorted(versions, key=lambda version: version.released)
 
 
-def _tables(folder: Path, *, needed: Sequence[str]) -> tuple[str, dict[str, Path]]:
-    """The version that a folder holds, and its tables by kind."""
+def _tables(folder: Path, *, needed: Sequence[str]) -> tuple[str, dict[str, Path], tuple[str, ...]]:
+    """The version that a folder holds, its tables by kind, and the names of tables that are not of it."""
     inside = folder / METADATA if (folder / METADATA).is_dir() else folder
     try:
         paths = sorted(inside.iterdir())
@@ -106,29 +119,43 @@ def _tables(folder: Path, *, needed: Sequence[str]) -> tuple[str, dict[str, Path
         raise InvalidFileError(inside, [f"{error.strerror}: give the folder with the tables of GMDB"]) from error
     tables_of_version: dict[str, dict[str, Path]] = {}
     for path in paths:
-        for kind in SUFFIXES:
-            before, after = _name(kind, "\0").split("\0")
+        for kind, name in NAMES.items():
+            before, after = name.split("{}")
             if path.name.startswith(before) and path.name.endswith(after):
                 version = path.name.removeprefix(before).removesuffix(after)
                 tables_of_version.setdefault(version, {})[kind] = path
-    if not tables_of_version:
+    versions = _versions(tables_of_version)
+    if not versions:
         raise InvalidFileError(inside, [f"no tables of GMDB here: expected {_name(NEEDED[0], '<version>')} and others"])
-    if len(tables_of_version) > 1:
+    if len(versions) > 1:
         problems = [
-            f"version {shown(version)}: {', '.join(shown(path.name) for path in tables.values())}"
-            for version, tables in tables_of_version.items()
+            f"version {shown(version)}: {', '.join(shown(path.name) for path in tables_of_version[version].values())}"
+            for version in versions
         ]
         raise InvalidFileError(inside, problems, advice="several versions in one folder: give each a folder of its own")
-    [(version, tables)] = tables_of_version.items()
+    [version] = versions
+    tables = tables_of_version.pop(version)
     if needed and "val_images" in tables:
         needed = ("train_images", *needed)  # the gallery that validation images are compared with
     if missing := [f"the table {shown(_name(kind, version))} is missing" for kind in needed if kind not in tables]:
         raise InvalidFileError(inside, missing, advice="copy the tables of one version into one folder")
-    return version, tables
+    return version, tables, tuple(path.name for others in tables_of_version.values() for path in others.values())
+
+
+def _versions(tables_of_version: Mapping[str, Collection[str]]) -> list[str]:
+    """What the tables of images call their version: those that a study needs, or else any.
+
+    >>> _versions({"v1": {"rare_test_images"}, "v1_short": {"rare_test_images"}, "v0": {"syndromes"}})
+    ['v1']
+    """
+    for kinds in (NEEDED, IMAGES):
+        if named := [version for version, tables in tables_of_version.items() if set(kinds) & set(tables)]:
+            return [version for version in named if not any(version.startswith(f"{other}_") for other in named)]
+    return []
 
 
 def _name(kind: str, version: str) -> str:
-    return f"gmdb_{kind}_{version}.{SUFFIXES[kind]}"
+    return NAMES[kind].format(version)
 
 
 def _rare_splits(tables: Mapping[str, Path], annotations: Annotations) -> list[Split]:
@@ -153,7 +180,7 @@ def _unique(labels: Iterable[Label]) -> tuple[Label, ...]:
 
 
 def _all_labels(folder: Path) -> tuple[Label, ...]:
-    _, tables = _tables(folder, needed=())
+    _, tables, _ = _tables(folder, needed=())
     annotations = Annotations()
     for kind in IMAGES:
         if kind in tables:
@@ -161,28 +188,6 @@ def _all_labels(folder: Path) -> tuple[Label, ...]:
     if not annotations.labels:
         raise InvalidFileError(folder, ["its tables name no image: give a folder with tables of images"])
     return _unique(annotations.labels)
-
-
-def _read_facts(path: Path) -> dict[str, ImageFacts]:
-    facts: dict[str, ImageFacts] = {}
-
-    def take(row: dict[str, str]) -> str | None:
-        image_id, age = row["image_id"], row["age_years"].strip()
-        try:
-            years = float(age) if age else None
-        except ValueError:
-            years = math.nan
-        if years is not None and not 0 <= years < math.inf:
-            return f"age_years is {shown(age)}: give a number of years from 0 on, or nothing"
-        if not image_id.strip():
-            return "the image's id is blank: fill it in or take the row out"
-        known = ImageFacts(years, row["sex"].strip() or None)
-        if facts.setdefault(image_id, known) != known:
-            return f"image {shown(image_id)} has other facts in an earlier row: keep one"
-        return None
-
-    read_table(path).each(["image_id", *ImageFacts._fields], take)
-    return facts
 
 
 def write_gmdb(
@@ -251,15 +256,10 @@ def _write_tables(folder: Path, study: Study, version: str) -> None:
         rows = [(*label, str(k)) for k, fold in enumerate(study.folds) for label in getattr(fold.rare, side)]
         write_table(folder / _name(f"rare_{side}_images", version), ["image_id", "subject", "label", "split"], rows)
     if study.disorders:
-        rows = [_texts(disorder) for disorder in study.disorders.values()]
+        rows = [tuple(value or "" for value in disorder) for disorder in study.disorders.values()]
         write_table(folder / _name("syndromes", version), ["syndrome_id", "syndrome_name", "OMIM"], rows)
     if study.facts_of_image:
-        rows = [(image_id, *_texts(facts)) for image_id, facts in study.facts_of_image.items()]
-        write_table(folder / _name("image_facts", version), ["image_id", *ImageFacts._fields], rows)
-
-
-def _texts(values: Disorder | ImageFacts) -> tuple[str, ...]:
-    return tuple("" if value is None else str(value) for value in values)
+        write_image_metadata(folder / _name("image_metadata", version), study.facts_of_image)
 
 
 def _write_encodings(folder: Path, encodings: Encodings, *, csv: bool, progress: Progress) -> None:

@@ -191,12 +191,15 @@ NUMPY_NAMES = frozenset(
 
 
 def as_array(value: Any) -> npt.NDArray[Any]:
-    """A numpy array from its inert record; only plain numbers and lists of objects."""
+    """A numpy array or number from its inert record; only plain numbers and lists of objects."""
     if isinstance(value, Inert) and value.name.endswith("._reconstruct") and isinstance(value.state, tuple):
         _version, shape, dtype, fortran, content = value.state
         order = "F" if fortran else "C"
     elif isinstance(value, Inert) and value.name.endswith("._frombuffer"):
         content, dtype, shape, order = value.args
+    elif isinstance(value, Inert) and value.name.endswith(".scalar"):
+        dtype, content = value.args
+        shape, order = (), "C"
     else:
         raise ValueError(f"expected an array, found {type(value).__name__}")
     code = dtype.args[0] if isinstance(dtype, Inert) and dtype.name == "numpy.dtype" else None
