@@ -23,7 +23,8 @@ from mien.core.parts import Everywhere, Here
 from mien.core.progress import Progress, silent
 from mien.evaluation.cases import Case, Round
 from mien.evaluation.pool import Gallery, Groups, Pool, check_parts
-from mien.evaluation.tables import IMAGE_SCORES, Comparer, Table, blocks_of
+from mien.evaluation.side_by_side import side_by_side
+from mien.evaluation.tables import IMAGE_SCORES, Comparer, Probe, Table, blocks_of
 
 SetName = Literal["freq", "rare", "multi-freq", "multi-rare"]
 GalleryName = Literal["unified", "split"]
@@ -96,7 +97,7 @@ class Comparison:
         self._known: dict[tuple[GalleryName, Method], dict[PartName, list[Ranks]]] = {
             (gallery, method): self._unranked(method) for gallery, method in product(self._asked, self.methods or ())
         }
-        self._compare(comparer, progress)
+        self._compare(comparer, progress, in_parts=parts is not None)
 
     @property
     def sets(self) -> tuple[SetName, ...]:
@@ -133,16 +134,24 @@ class Comparison:
         chosen = ranks if part == test_set else [multi_image_only(fold) for fold in ranks]
         return [fold for fold in chosen if fold.cases]
 
-    def _compare(self, comparer: Comparer, progress: Progress) -> None:
+    def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""
-        for cases, probes in blocks_of(list(self._number_of_case), comparer.most_probes):
-            progress(cases.start, len(self._number_of_case))
-            table = comparer.table(cases, probes, self._groups_met(cases))
+
+        def compared(block: tuple[range, list[Probe]]) -> Table:
+            return comparer.table(*block, self._groups_met(block[0]))
+
+        blocks = blocks_of(list(self._number_of_case), comparer.most_probes, fused=self._fuses)
+        for table in map(compared, blocks) if in_parts else side_by_side(compared, blocks):
+            progress(table.cases.start, len(self._number_of_case))
             if self.methods is None:
                 self._tables.append(table)
             for method in self.methods or ():
                 self._rank(table, method, self._asked)
         progress(len(self._number_of_case), len(self._number_of_case))
+
+    @property
+    def _fuses(self) -> bool:
+        return self.methods is None or any(method.fusion == "embedding" for method in self.methods)
 
     def _unranked(self, method: Method) -> dict[PartName, list[Ranks]]:
         """All missed: what no gallery has, or nobody has ranked yet."""

@@ -133,8 +133,8 @@ class Comparer:
         return {alpha: distances.round(DECIMALS) for alpha, distances in by_alpha.items()}
 
 
-def blocks_of(cases: Sequence[Case], most_probes: int) -> Iterator[tuple[range, list[Probe]]]:
-    """Cases one after the other in blocks, each with its distinct probes; a case is in one block.
+def blocks_of(cases: Sequence[Case], most_probes: int, *, fused: bool = True) -> Iterator[tuple[range, list[Probe]]]:
+    """Cases one after the other in blocks, each with its distinct probes, fused ones if asked; a case is in one block.
 
     >>> cases = [Case("p", "A", (0, 1)), Case("q", "A", (2,)), Case("r", "B", (3,))]
     >>> list(blocks_of(cases, 4))
@@ -143,7 +143,7 @@ def blocks_of(cases: Sequence[Case], most_probes: int) -> Iterator[tuple[range, 
     start = 0
     block: dict[Probe, None] = {}
     for number, case in enumerate(cases):
-        probes = dict.fromkeys([*((image,) for image in case.images), case.images])
+        probes = dict.fromkeys([*((image,) for image in case.images), *[case.images] * fused])
         if block and len(block) + len(probes.keys() - block.keys()) > most_probes:
             yield range(start, number), list(block)
             start, block = number, {}

@@ -43,9 +43,9 @@ def proportional_nearest_distances(
         of_disorder = image_distances[..., start:end]
         most = max(ks)
         nearest = of_disorder if most == end - start else np.partition(of_disorder, most - 1, axis=-1)[..., :most]
-        nearest = np.sort(nearest, axis=-1)  # sorted: the order of images cannot matter
+        sums = np.sort(nearest, axis=-1).cumsum(axis=-1)  # sorted: the order of images cannot matter
         for alpha, k in zip(alphas, ks, strict=True):
-            distances[alpha][..., disorder] = nearest[..., :k].mean(axis=-1)
+            distances[alpha][..., disorder] = sums[..., k - 1] / k
     return distances
 
 

@@ -1,0 +1,31 @@
+"""Work on all cores of this machine, in threads: numpy lets go of Python's lock while it computes."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """The result for each item, in order; each core works on an item of its own, and none is far ahead.
+
+    >>> list(side_by_side(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    cores = os.cpu_count() or 1
+    waiting = iter(items)
+    # a product on one core beside another one: two products on all cores would wait for each other
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+        begun: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(waiting, cores + 1))
+        while begun:
+            yield begun.popleft().result()
+            begun.extend(pool.submit(work, item) for item in islice(waiting, 1))
