@@ -303,7 +303,7 @@ class TestConfounders:
         found = confounders.run(Lab(replace(study, facts_of_image=facts), small_lab.comparison, 1))
         reasons = {(line.set, line.variable): line.reason for line in found["confounders_missing"]}
         assert reasons["multi-freq", "mean age"] == "fewer than 10 patients: 1"
-        assert reasons["multi-rare", "mean age"] == "fewer than 10 patients: 0"
+        assert reasons["multi-rare", "mean age"].startswith("no ages: ")
 
     def test_what_is_the_same_for_everybody_says_nothing(self):
         places = [*PLACES, *[at(number) for number in range(20)]]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from mien import Disorder, Encoder, Encodings, Label, MienError
 from mien.core.errors import EncoderMismatchError, InvalidFileError, InvalidStudyError
 from mien.core.study import Fold, ImageFacts, Split, Study
+from mien.evaluation.experiments.confounders import VARIABLES
+from mien.report.evaluation import NORMALISED
 from mien.storage.formats import cohort_parquet, gm_arc_csv, read_encodings
 from mien.storage.formats.gm_arc_csv import write_gm_arc_csv
-from mien.storage.formats.gmdb_folder import read_gmdb, read_releases, write_gmdb
+from mien.storage.formats.gmdb_folder import NAMES, read_gmdb, read_releases, write_gmdb
+from mien.storage.formats.image_metadata import COLUMNS
 
 VERSION = "v9.9-test"
 TRAIN = (Label("007", "01", "5"), Label("8", "01", "5"), Label("9", "2", "6"))
@@ -136,6 +140,15 @@ def test_the_tables_choose_among_the_facts_and_images_without_are_counted(folder
     found, remarks = read_gmdb(folder, folder / "encodings.parquet")
     assert found.facts_of_image == {"8": ImageFacts(5.0)}
     assert remarks.images_without_facts == len(IMAGE_IDS) - 1
+
+
+def test_the_page_on_folders_names_every_table_and_its_columns():
+    page = (Path(__file__).parents[2] / "docs" / "gmdb.md").read_text()
+    for name in NAMES.values():
+        assert f"`{name.format('<version>')}`" in page
+    assert " | ".join(["`image_metadata_<version>.tsv`", ", ".join(f"`{column}`" for column in COLUMNS)]) in page
+    assert NORMALISED.partition("simulated data by ")[2].rstrip(".") in page
+    assert all(f"| `{variable}` |" in page for variable in VARIABLES)
 
 
 SIDE_TABLES = (

@@ -101,7 +101,7 @@ BAD = {
     "infinite": ({7: [[1.0, float("inf")]]}, "not a finite number in the embedding of image '7'"),
     "zero": ({7: np.zeros((1, 2))}, "length zero of image '7'"),
     "twice": ({"7_a.jpg": [[1.0]], "7_b.jpg": [[2.0]]}, "image '7' is there twice, with different embeddings"),
-    "a key that is no id": ({1.5: [[1.0]]}, "row 1: the key is of type float: use image ids or names of files"),
+    "a key that is no id": ({1.5: [[1.0]]}, "row 1: the key is of type float: give the image's id"),
     "a blank key": ({"": [[1.0]]}, "the image's id is blank"),
     "times": ({7: np.array(["2020-01-01"], "M8[D]")}, "row 1, image '7'"),
 }
@@ -118,7 +118,7 @@ def test_every_bad_row_is_listed(tmp_path):
     with pytest.raises(InvalidFileError) as refused:
         read_encodings(pickled(tmp_path / "all.p", {1: "x", 2: [[1.0]], 3: None}))
     assert "row 1, image '1'" in str(refused.value)
-    assert "row 3, image '3'" in str(refused.value)
+    assert "row 3, image '3': no list of numbers, but of type NoneType, or empty: give" in str(refused.value)
 
 
 class Bomb:

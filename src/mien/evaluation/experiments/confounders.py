@@ -22,16 +22,11 @@ FUSED = Method("embedding", "nearest")
 RESAMPLES = 2000
 LEAST_PATIENTS = 10  # fewer say nothing
 MALE = {"male": 1.0, "female": 0.0}
-VARIABLES = {  # and the fact of images that each is made of, if any
-    "images": None,
-    "age spread": "age_years",
-    "age gap to gallery": "age_years",
-    "mean age": "age_years",
-    "sex (male)": "sex",
-    "gallery images of disorder": None,
-    "embedding length": None,
-}
-FACT_NAMES = {"age_years": "ages", "sex": "sexes"}
+VARIABLES = (
+    *("images", "age spread", "age gap to gallery", "mean age", "sex (male)", "gallery images of disorder"),
+    "embedding length",
+)
+MADE_OF = {"age spread": "ages", "age gap to gallery": "ages", "mean age": "ages", "sex (male)": "sexes"}
 
 
 class Correlation(NamedTuple):
@@ -74,9 +69,8 @@ def run(lab: Lab) -> Tables:
 
 def _why_missing(study: Study, variable: str, pairs: Float64s) -> str | None:
     """What keeps a variable from being correlated with the gain, or None."""
-    fact = VARIABLES[variable]
-    if fact and all(getattr(facts, fact) is None for facts in study.facts_of_image.values()):
-        return f"no {FACT_NAMES[fact]}: image_metadata_<version>.tsv is missing, or says nothing about them"
+    if variable in MADE_OF and not len(pairs):
+        return f"no {MADE_OF[variable]}: image_metadata_<version>.tsv is missing, or says nothing about them"
     if variable == "embedding length" and study.encodings.normalised:
         return "embeddings are normalised: all have length 1"
     if len(pairs) < LEAST_PATIENTS:
@@ -99,8 +93,8 @@ def _observations(lab: Lab, test_set: SetName) -> tuple[dict[str, float], dict[s
         gain = mean_ranks(before, censored_at=CENSORED_AT) - mean_ranks(after, censored_at=CENSORED_AT)
         for case, of_case in zip(before.cases, gain.tolist(), strict=True):
             gains.setdefault(case.patient_id, []).append(of_case)
-            of_patient = values.setdefault(case.patient_id, [])
-            of_patient.append(_variables(lab.study, case, gallery.get(case.disorder_id, [])))
+            variables = _variables(lab.study, case, gallery.get(case.disorder_id, []))
+            values.setdefault(case.patient_id, []).append(variables)
     return (
         {patient: float(np.mean(each)) for patient, each in gains.items()},
         {patient: {name: _mean(one[name] for one in each) for name in VARIABLES} for patient, each in values.items()},

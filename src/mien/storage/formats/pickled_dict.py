@@ -18,6 +18,7 @@ from mien.storage.formats.cohort_rows import CohortCollector, CohortRow
 from mien.storage.formats.gm_arc import image_id_of
 from mien.storage.formats.inert_pickle import Inert, as_array, reason
 
+FIX = "give the image's id and lists of equally many numbers, or take it out"
 NUMBERS = (int, float, np.number)
 MALFORMED = (ValueError, TypeError, AttributeError, IndexError, OverflowError)
 
@@ -36,7 +37,7 @@ def read_pickled_dict(path: Path, content: dict[Any, Any], wanted: Container[str
                 continue
             embedding = _embedding(value, room)
         except MALFORMED as error:
-            collector.problems.append(f"{where}: {reason(error)}")
+            collector.problems.append(f"{where}: {reason(error)}: {FIX}")
             continue
         room -= embedding.size
         collector.add(CohortRow(row, embedding, image_id))
@@ -48,28 +49,25 @@ def _image_id(key: Any) -> str:
     """The id in a key: an image's number, or the name of its file."""
     plain = as_array(key).item() if isinstance(key, Inert) else key
     if not isinstance(plain, int | str):
-        raise TypeError(f"the key is of type {type(plain).__name__}: use image ids or names of files")
+        raise TypeError(f"the key is of type {type(plain).__name__}")
     return image_id_of(str(plain))
 
 
 def _embedding(value: Any, room: int) -> Float32s:
     """Vectors as lists or arrays, each perhaps with an axis of length one; or one vector."""
-    vectors = _sequence(value)
-    vectors = [vectors] if isinstance(vectors[0], NUMBERS) else [_vector(part) for part in vectors]
+    parts = _sequence(value)
+    vectors = [parts] if isinstance(parts[0], NUMBERS) else [_sequence(part) for part in parts]
+    alone = [len(vector) == 1 and not isinstance(vector[0], NUMBERS) for vector in vectors]
+    vectors = [_sequence(vector[0]) if inner else vector for vector, inner in zip(vectors, alone, strict=True)]
     if sum(map(len, vectors)) > room:
-        raise ValueError("more numbers than the file has room for: write each image's own")
+        raise ValueError("more numbers than the file has room for")
     with np.errstate(over="ignore"):  # an infinite value is refused by name
         return np.stack([np.fromiter(vector, np.float32, len(vector)) for vector in vectors])
-
-
-def _vector(part: Any) -> Any:
-    vector = _sequence(part)
-    return _sequence(vector[0]) if len(vector) == 1 and not isinstance(vector[0], NUMBERS) else vector
 
 
 def _sequence(value: Any) -> Any:
     """A list that is not empty, or an array."""
     found = as_array(value) if isinstance(value, Inert) else value
     if not isinstance(found, list | tuple | np.ndarray) or len(found) == 0:
-        raise TypeError(f"expected lists of equally many numbers, found {type(found).__name__}")
+        raise TypeError(f"no list of numbers, but of type {type(found).__name__}, or empty")
     return found
