@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mien import BASELINE, FULL, Encodings, Label, Method
 from mien.core.method import TWELVE_METHODS
 from mien.core.study import Fold, ImageFacts, Release, Split, Study
+from mien.evaluation.accuracy import tops
 from mien.evaluation.cases import Case, rounds_of, validation_rounds
 from mien.evaluation.comparison import Comparison, Ranks
 from mien.evaluation.experiments import (
@@ -102,6 +103,13 @@ class TestRankChanges:
             assert line.improved + line.unchanged + line.worsened == pytest.approx(100)
             if line.stage == "baseline":
                 assert (line.improved, line.worsened) == (0, 0)
+
+    def test_fusion_alone_leaves_patients_with_one_image_where_they_are(self, small_lab):
+        for line in rank_changes.run(small_lab)["rank_changes"]:
+            if line.stage in rank_changes.BESIDE:
+                one_image = 0 if line.set.startswith("multi") else 50
+                assert line.unchanged_with_one_image >= one_image
+                assert line.unchanged > one_image
 
     def test_flows_begin_and_end_in_the_shares_of_their_stages(self, small_lab):
         tables = rank_changes.run(small_lab)
@@ -227,6 +235,17 @@ class TestProportional:
         assert lines[0.5].top1 == 100  # the nearest of A's two
         assert lines[1.0].top1 == 0  # the mean of cosines at 12 and 48 degrees is below that at 28
         assert lines[1.0].delta_top1 == -100
+
+    def test_inside_the_hybrid_it_is_compared_with_the_plain_hybrid(self, small_lab):
+        tables = proportional.run(small_lab)
+        for line, alone in zip(tables["proportional_hybrid"], tables["proportional"], strict=True):
+            assert line[:3] == alone[:3]
+            plain, nearest = (
+                tops(small_lab.comparison.ranks(line.set, line.gallery, Method("none", score)))
+                for score in ("hybrid", "nearest")
+            )
+            assert line.over_hybrid_top5 == pytest.approx(line.top5 - plain.top5)
+            assert line.delta_top5 == pytest.approx(line.top5 - nearest.top5)
 
 
 class TestConfounders:

@@ -21,7 +21,8 @@ from mien.simulation.study import simulated_gmdb
 def _small_map():
     """The map of the gallery takes longer than all other experiments together."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tsne, "IMAGES_OF_DISORDER", 5)
+        patch.setattr(tsne, "DISORDERS", 2)
+        patch.setattr(tsne, "ITERATIONS", 250)
         yield
 
 

@@ -168,7 +168,11 @@ class TestWhatTheyShow:
         assert filled == [True, False, True]
         assert [line.get_color() for line in points] == [SET_COLOURS[row.set] for row in rows]
 
-    def test_proportional_has_a_curve_for_each_set_and_gallery(self, drawn, tables):
-        first = drawn["proportional"].axes[0]
-        assert len(curves(first)) == 4
-        assert curves(first)[0] == [row.top1 for row in tables["proportional"][:9]]
+    @pytest.mark.parametrize(
+        ("name", "difference"), [("proportional", "delta"), ("proportional_hybrid", "over_hybrid")]
+    )
+    def test_proportional_has_a_curve_for_each_set_and_gallery(self, name, difference, drawn, tables):
+        above, *_, below = drawn[name].axes[:4]
+        assert [len(curves(above)), len(curves(below))] == [4, 4]
+        assert curves(above)[0] == [row.top1 for row in tables[name][:9]]
+        assert curves(below)[0] == [getattr(row, f"{difference}_top1") for row in tables[name][:9]]

@@ -19,7 +19,13 @@ def accuracy(folds: Sequence[Ranks], *, top: int, per_image: bool = False) -> fl
 
     `per_image` is the older measure of the official scripts: images within disorder, whoever is on them.
     """
-    return 100 * float(np.mean([_accuracy(fold, top=top, per_image=per_image) for fold in folds]))
+    return accuracies(folds, [top], per_image=per_image)[0]
+
+
+def accuracies(folds: Sequence[Ranks], tops: Sequence[int], *, per_image: bool = False) -> list[float]:
+    """The same for lists of several lengths."""
+    of_fold = [_accuracies(fold, tops, per_image=per_image) for fold in folds]
+    return [100 * float(np.mean(of_top)) for of_top in zip(*of_fold, strict=True)]
 
 
 class Tops(NamedTuple):
@@ -33,14 +39,16 @@ class Tops(NamedTuple):
 
 def tops(folds: Sequence[Ranks], *, per_image: bool = False) -> Tops:
     """The accuracies that the paper reports."""
-    return Tops(*(accuracy(folds, top=top, per_image=per_image) for top in TOPS))
+    return Tops(*accuracies(folds, TOPS, per_image=per_image))
 
 
-def _accuracy(fold: Ranks, *, top: int, per_image: bool) -> float:
+def _accuracies(fold: Ranks, tops: Sequence[int], *, per_image: bool) -> list[float]:
     disorder_of_case = numbered([case.disorder_id for case in fold.cases])
     if per_image:
-        return mean_per_disorder((fold.ranks <= top).astype(np.float64), disorder_of_case[fold.case_of_ranking])
-    return mean_per_disorder(patient_outcomes(fold.ranks, fold.case_of_ranking, top=top), disorder_of_case)
+        disorders = disorder_of_case[fold.case_of_ranking]
+        return [mean_per_disorder((fold.ranks <= top).astype(np.float64), disorders) for top in tops]
+    outcomes = (patient_outcomes(fold.ranks, fold.case_of_ranking, top=top) for top in tops)
+    return [mean_per_disorder(of_top, disorder_of_case) for of_top in outcomes]
 
 
 class PooledOutcomes(NamedTuple):

@@ -16,7 +16,7 @@ from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import SET_NAMES
 from mien.report.rankings import NOTICE
 from mien.report.sections import SECTIONS, Section
-from mien.report.tables import WORDS, Column, columns_of, has_published, in_words
+from mien.report.tables import WORDS, Column, Shown, columns_of, has_published, in_words
 
 if TYPE_CHECKING:
     from mien.report.reproduction import Reproduction
@@ -55,7 +55,7 @@ def page(done: Reproduction, figures: Path) -> str:
         loader=jinja2.PackageLoader("mien.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["in_words"] = in_words
-    differences = Column("Difference (points)", numeric=True, cells=[f"{cell.error:+.2f}" for cell in done.cells])
+    errors = [Shown(f"{cell.error:+.2f}") for cell in done.cells]
     return environment.get_template("reproduction.html").render(
         done=done,
         notice=NOTICE,
@@ -64,7 +64,7 @@ def page(done: Reproduction, figures: Path) -> str:
         error=mean_absolute_error(done.cells),
         worst=worst(done.cells),
         agreement=_data_address(figures / "agreement.svg"),
-        cells=[*columns_of(done.cells), differences],
+        cells=[*columns_of(done.cells), Column("Difference (points)", numeric=True, cells=errors)],
         parts=list(_parts(figures, done.tables)),
     )
 
@@ -85,9 +85,10 @@ def _parts(figures: Path, tables: Tables) -> Iterator[_Part]:
             continue  # its experiment was not asked for
         addresses = [_data_address(figures / f"{name}.svg") for name in section.figures if name in drawn]
         shown = [
-            _Table(name, title, list(columns_of(rows)), has_published(rows), bool(addresses) and len(rows) > ROWS_SHOWN)
+            _Table(name, title, columns, has_published(columns), bool(addresses) and len(rows) > ROWS_SHOWN)
             for name, title in section.tables.items()
             if (rows := tables.get(name))
+            for columns in [list(columns_of(rows))]
         ]
         yield _Part(section, addresses, shown)
 

@@ -52,16 +52,18 @@ SECTIONS = (
     Section(
         "Whose rank improves, whose worsens?",
         "Figure 4",
-        "Each band follows the same patients from stage to stage. Green: the true disorder stands higher in the list "
-        "than with the baseline. Red: lower. Ranks beyond 30 count as 30.",
+        "Each band follows the same patients as one component after the other is added. Green: the true disorder "
+        "stands higher in the list than with the baseline. Red: lower. Ranks beyond 30 count as 30. Right of the "
+        "dotted line: embedding-level fusion alone, without centroids; it cannot move a patient with one photo.",
         ("rank_changes",),
         {"rank_changes": "Share of patients at each stage"},
     ),
     Section(
         "A map of the gallery",
         "Figure 2",
-        "Photos of the same disorder (one colour) lie near each other, but disorders overlap in the middle: there, the "
-        "nearest photo can belong to another disorder, while the centroids (crosses) stay apart.",
+        "All photos of the ten most frequent disorders of the gallery (circles) and of ten less frequent ones "
+        "(diamonds), drawn from its smaller half; crosses are patient-weighted disorder centroids. Where colours mix, "
+        "the nearest photo of a photo can belong to another disorder.",
         ("tsne",),
         {},
     ),
@@ -143,8 +145,9 @@ SECTIONS = (
         "A share of each disorder's photos",
         "S10",
         "Instead of the nearest photo alone, the mean of the nearest share alpha of a disorder's photos. Below: the "
-        "difference to the nearest photo alone.",
-        ("proportional",),
-        {"proportional": "Accuracy at each alpha"},
+        "difference to the nearest photo alone. The second figure has the same inside the hybrid, and the difference "
+        "to the plain hybrid, on the same scale.",
+        ("proportional", "proportional_hybrid"),
+        {"proportional": "Accuracy at each alpha", "proportional_hybrid": "The same inside the hybrid"},
     ),
 )

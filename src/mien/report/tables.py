@@ -1,4 +1,4 @@
-"""Tables as people read them: words for names, few digits, the published figure in brackets behind ours."""
+"""Tables as people read them: words for names, few digits, what the paper prints below what was measured."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mien.evaluation.published import (
     ACCURACY,
     BEST_LAMBDA,
     CONFOUNDERS,
+    DISORDER_LEVEL_CHANGE,
     DISTANCES,
     RANK_CHANGE,
     SPLITS,
@@ -37,6 +38,7 @@ PARTS = {
     "gallery rare": "Gallery: rare disorders",
     "gallery unified": "Gallery: all disorders",
     "rare in all": "Rare disorders, over all folds",
+    "test multi": "Several photos: frequent test and all rare",
     "rare multi in all": "Rare, several photos, over all folds",
     **{f"test {test_set}": f"Test: {name[0].lower()}{name[1:]}" for test_set, name in SET_NAMES.items()},
 }
@@ -59,8 +61,10 @@ HEADINGS = {
     **{f"top{top}": f"Top-{top} (%)" for top in (1, 5, 10, 30)},
     **{f"delta_top{top}": f"Top-{top} against\nbaseline (points)" for top in (1, 5, 10)},
     "top": "Top-N",
+    **{f"over_hybrid_top{top}": f"Top-{top} against\nplain hybrid (points)" for top in (1, 5, 10)},
     "p_value": "p",
-    "rho": "Correlation\n(95 % interval)",
+    "p_top5": "p (top-5)",
+    "rho": "Correlation\n[95 % interval]",
     "least_images": "Images,\nat least",
     "most_images": "Images,\nat most",
     "used": "Images\nused",
@@ -71,6 +75,7 @@ HEADINGS = {
     "worsened": "Worsened (%)",
     "improved_uncensored": "Improved,\nall ranks (%)",
     "worsened_uncensored": "Worsened,\nall ranks (%)",
+    "unchanged_with_one_image": "Of the unchanged:\nhave one image (%)",
     "better": "Better (%)",
     "same": "Same (%)",
     "worse": "Worse (%)",
@@ -88,12 +93,23 @@ HEADINGS = {
     "measured": "Measured (%)",
 }
 SPREADS = {"images": "images_sd", "patients": "patients_sd", "disorders": "disorders_sd"}
-WITH_INTERVAL = {"rho": 2, "delta_top5": 1}  # digits of its ends
+WITH_INTERVAL = {"rho": ("ci_low", "ci_high", 2), "delta_top5": ("ci_low_top5", "ci_high_top5", 1)}  # ends, digits
 BESIDE_OTHERS = {*SPREADS.values(), "ci_low", "ci_high", "bin"}
-OF_RESULTS = ("set", "gallery", "fusion", "score", "top1", "top5", "top10", "delta_top5", "p_value")  # for want of room
+OF_RESULTS = ("set", "gallery", "fusion", "score", "top1", "top5", "top10", "delta_top5", "p_top5")  # for want of room
+BEST_IN_BOLD = ("top1", "top5", "top10")
 SAID_ABOVE = {"gallery", "fusion", "score"}  # where all rows share one, the section says which
-THREE_DIGITS = {"mean", "sd", "median", "auc", "p_value"}
+THREE_DIGITS = {"mean", "sd", "median", "auc", "p_value", "p_top5"}
 SHORT = {"images", "patients", "disorders", "median_rank", "centroid_weight", "alpha"}  # without zeros at the end
+SIGNED = ("delta_", "over_hybrid_", "rho")
+
+
+class Shown(NamedTuple):
+    """One value as it is read: with its spread or interval, and with what the paper prints in its place."""
+
+    text: str
+    paper: str = ""
+    best: bool = False  # of its set
+    paper_best: bool = False
 
 
 class Column(NamedTuple):
@@ -101,23 +117,29 @@ class Column(NamedTuple):
 
     heading: str
     numeric: bool
-    cells: list[str]
+    cells: list[Shown]
 
 
 def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
     """The columns that say something: none that is empty in every row."""
+    published = [_published(row) for row in rows]
     for field in OF_RESULTS if isinstance(rows[0], Result) else rows[0]._fields:
         values = [getattr(row, field) for row in rows]
-        cells = [_cell(row, field, value) for row, value in zip(rows, values, strict=True)]
         said_above = field in SAID_ABOVE and len(set(values)) == 1
-        if any(cells) and field not in BESIDE_OTHERS and not said_above:
+        if field in BESIDE_OTHERS or said_above:
+            continue
+        cells = [Shown(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, published, strict=True)]
+        if isinstance(rows[0], Result) and field in BEST_IN_BOLD:
+            best = zip(_best_of(rows, values), _best_of(rows, [paper.get(field) for paper in published]), strict=True)
+            cells = [Shown(cell.text, cell.paper, *marks) for cell, marks in zip(cells, best, strict=True)]
+        if any(cell.text for cell in cells):
             heading = HEADINGS.get(field, field.replace("_", " ").capitalize())
             yield Column(heading, any(_is_number(value) for value in values), cells)
 
 
-def has_published(rows: Sequence[NamedTuple]) -> bool:
+def has_published(columns: Sequence[Column]) -> bool:
     """Whether the paper prints any of these figures."""
-    return any(_published(row, field) is not None for row in rows for field in row._fields)
+    return any(cell.paper for column in columns for cell in column.cells)
 
 
 def in_words(text: str) -> str:
@@ -134,18 +156,33 @@ def in_words(text: str) -> str:
     return worded[:1].upper() + worded[1:]
 
 
-def _cell(row: NamedTuple, field: str, value: Any) -> str:
+def _best_of(rows: Sequence[NamedTuple], values: Sequence[float | None]) -> list[bool]:
+    """Which values are the best of their set and gallery."""
+    of_set: dict[object, list[float]] = {}
+    for row, value in zip(rows, values, strict=True):
+        of_set.setdefault(row[:2], []).append(value or 0.0)
+    return [value is not None and value == max(of_set[row[:2]]) for row, value in zip(rows, values, strict=True)]
+
+
+def _cell(row: NamedTuple, field: str) -> str:
     if isinstance(row, Result) and row.method == BASELINE and field.startswith("delta_"):
         return ""
-    text = _text(field, value)
-    of_row = row._asdict()
-    if field in SPREADS and of_row.get(SPREADS[field]):
-        text += f" ± {of_row[SPREADS[field]]:.1f}"
-    if field in WITH_INTERVAL and of_row.get("ci_low") is not None:
-        low, high = (f"{of_row[end]:+.{WITH_INTERVAL[field]}f}" for end in ("ci_low", "ci_high"))
-        text += f" ({low} to {high})"
-    published = _published(row, field)
-    return text if published is None else f"{text} ({_text(field, published)})"
+    values = row._asdict()
+    text = _with_spread(values, field)
+    low, high, digits = WITH_INTERVAL.get(field, ("", "", 0))
+    if values.get(low) is not None:
+        text += f" [{values[low]:+.{digits}f}, {values[high]:+.{digits}f}]"
+    return text
+
+
+def _paper(values: Mapping[str, Any], field: str) -> str:
+    value = values.get(field)
+    return "" if value is None else value if isinstance(value, str) else _with_spread(values, field)
+
+
+def _with_spread(values: Mapping[str, Any], field: str) -> str:
+    spread = values.get(SPREADS.get(field, ""))
+    return _text(field, values[field]) + (f" ± {spread:.1f}" if spread else "")
 
 
 def _text(field: str, value: Any) -> str:
@@ -157,14 +194,14 @@ def _text(field: str, value: Any) -> str:
         return WORDS.get(field, {}).get(str(value), str(value))
     if field in SHORT:
         return f"{value:,.2f}".rstrip("0").rstrip(".")
-    if field == "p_value" and value < 0.001:
+    if field.startswith("p_") and value < 0.001:
         return "<0.001"
-    signed = "+" if field.startswith("delta_") or field == "rho" else ""
+    signed = "+" if field.startswith(SIGNED) else ""
     return f"{value:{signed}.{3 if field in THREE_DIGITS else 2}f}"
 
 
-def _published(row: NamedTuple, field: str) -> Any:
-    """What the paper prints in this place, if anything."""
+def _published(row: NamedTuple) -> dict[str, Any]:
+    """What the paper prints in the places of a row: numbers, or words where it gives a bound."""
     line: NamedTuple | None = None
     match row:
         case Result(gallery="unified"):
@@ -177,12 +214,16 @@ def _published(row: NamedTuple, field: str) -> Any:
             line = BEST_LAMBDA[row.set]
         case Correlation():
             line = CONFOUNDERS.get((row.set, row.variable))
+        case Change(stage="baseline"):
+            return {"median_rank": RANK_CHANGE[row.set].median_rank_before}
         case Change(stage="full"):
-            line = RANK_CHANGE[row.set]
+            return RANK_CHANGE[row.set]._asdict() | {"median_rank": RANK_CHANGE[row.set].median_rank_after}
+        case Change(stage="patient-weighted centroid"):
+            line = DISORDER_LEVEL_CHANGE.get(row.set)
         case OracleLine():
             method = APPROACHES.get(row.approach)
             line = ACCURACY[row.set].get((method.fusion, method.score)) if method else PUBLISHED_ORACLE[row.set]
-    return getattr(line, field, None)
+    return line._asdict() if line else {}
 
 
 def _is_number(value: Any) -> bool:

@@ -35,6 +35,8 @@ def proportional_nearest_distances(
     image_distances: Floats, first_image: Ints, *, alphas: Sequence[float]
 ) -> dict[float, Floats]:
     """The same for several alphas, which share the sorting."""
+    if len(first_image) == image_distances.shape[-1]:
+        return dict.fromkeys(alphas, image_distances)  # one image each: it is its own mean
     ends = np.append(first_image[1:], image_distances.shape[-1])
     counted = [neighbours_counted(ends - first_image, alpha) for alpha in alphas]
     shape = (*image_distances.shape[:-1], len(first_image))

@@ -50,7 +50,7 @@ METHODS_OF: dict[str, Iterable[Method]] = {
     "headline": headline.METHODS.values(),
     "patient_aggregation": patient_aggregation.METHODS,
     "disorder_aggregation": disorder_aggregation.METHODS,
-    "rank_changes": rank_changes.STAGES.values(),
+    "rank_changes": (*rank_changes.STAGES.values(), *rank_changes.BESIDE.values()),
     "tsne": (),
     "distances": (),
     "growth": (),

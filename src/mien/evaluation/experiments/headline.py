@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mien.core.method import BASELINE, FULL, Method
-from mien.evaluation.accuracy import accuracy
+from mien.evaluation.accuracy import accuracies
 from mien.evaluation.comparison import SetName
 from mien.evaluation.lab import Lab, Tables
 from mien.evaluation.results import evaluate
@@ -17,6 +17,7 @@ METHODS = {
     "full": FULL,
 }
 LONGEST = 30
+TOPS = range(1, LONGEST + 1)
 
 
 class CurvePoint(NamedTuple):
@@ -31,11 +32,10 @@ class CurvePoint(NamedTuple):
 def run(lab: Lab) -> Tables:
     """Unified gallery."""
     points = [
-        CurvePoint(test_set, name, top, accuracy(folds, top=top))
+        CurvePoint(test_set, name, top, accuracy)
         for test_set in lab.sets
         for name, method in METHODS.items()
-        for folds in [lab.comparison.ranks(test_set, "unified", method)]
-        for top in range(1, LONGEST + 1)
+        for top, accuracy in zip(TOPS, accuracies(lab.comparison.ranks(test_set, "unified", method), TOPS), strict=True)
     ]
     results = evaluate(lab.comparison, tuple(METHODS.values()), seed=lab.seed, galleries=["unified"])
     return {"headline": results, "headline_curves": points}

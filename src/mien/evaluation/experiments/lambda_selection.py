@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mien.core.method import Method
-from mien.evaluation.accuracy import accuracy, tops
+from mien.evaluation.accuracy import Tops, accuracy, tops
 from mien.evaluation.cases import validation_rounds
 from mien.evaluation.comparison import Comparison, Ranks
 from mien.evaluation.lab import Lab, Tables
@@ -14,7 +14,7 @@ from mien.evaluation.lab import Lab, Tables
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 METHODS = tuple(Method("none", "hybrid", centroid_weight=weight) for weight in GRID)
 CENTROIDS = tuple(Method("none", score) for score in ("image-centroid", "patient-centroid"))
-IMPORTANCE = {1: 0.5, 5: 0.25, 10: 0.15, 30: 0.1}  # of each top-N in the objective
+IMPORTANCE = {"top1": 0.5, "top5": 0.25, "top10": 0.15, "top30": 0.1}  # in the objective
 
 
 class LambdaLine(NamedTuple):
@@ -60,12 +60,17 @@ def select_lambda(comparison: Comparison) -> list[LambdaLine]:
     """The grid; the best objective is selected, of equal ones the smallest lambda."""
     lines = []
     for method in METHODS:
-        folds = comparison.ranks("freq", "unified", method)
-        lines.append(LambdaLine(method.centroid_weight, *tops(folds), objective(folds), selected=False))
+        found = tops(comparison.ranks("freq", "unified", method))
+        lines.append(LambdaLine(method.centroid_weight, *found, weighted(found), selected=False))
     best = max(lines, key=lambda line: line.objective)
     return [line._replace(selected=line == best) for line in lines]
 
 
 def objective(folds: Sequence[Ranks]) -> float:
-    """Weighted mean of the accuracies, the early ranks first."""
-    return sum(weight * accuracy(folds, top=top) for top, weight in IMPORTANCE.items())
+    """What a lambda is chosen by."""
+    return weighted(tops(folds))
+
+
+def weighted(accuracies: Tops) -> float:
+    """Mean of the accuracies, the early ranks first."""
+    return sum(weight * accuracy for weight, accuracy in zip(IMPORTANCE.values(), accuracies, strict=True))

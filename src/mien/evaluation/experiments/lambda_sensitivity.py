@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mien.core.method import Method
 from mien.evaluation.accuracy import tops
 from mien.evaluation.comparison import SetName
-from mien.evaluation.experiments.lambda_selection import objective
+from mien.evaluation.experiments.lambda_selection import weighted
 from mien.evaluation.lab import Lab, Tables
 from mien.evaluation.published import LAMBDA
 
@@ -42,8 +42,8 @@ def run(lab: Lab) -> Tables:
         lab.progress(step, STEPS + 1)
         method = Method("embedding", "hybrid", centroid_weight=step / STEPS)
         for test_set in lab.sets:
-            folds = lab.comparison.ranks(test_set, "unified", method)
-            lines.append(SensitivityLine(test_set, method.centroid_weight, *tops(folds), objective(folds)))
+            found = tops(lab.comparison.ranks(test_set, "unified", method))
+            lines.append(SensitivityLine(test_set, method.centroid_weight, *found, weighted(found)))
     best = []
     for test_set in lab.sets:
         of_set = [line for line in lines if line.set == test_set]

@@ -1,4 +1,4 @@
-"""S10: a share of each disorder's images decides, instead of the nearest alone."""
+"""S10: a share of each disorder's images decides, instead of the nearest alone; alone, and inside the hybrid."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from mien.evaluation.comparison import GalleryName, SetName
 from mien.evaluation.lab import Lab, Tables
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-METHODS = tuple(Method("none", "proportional", alpha=alpha) for alpha in ALPHAS)
+PROPORTIONAL = tuple(Method("none", "proportional", alpha=alpha) for alpha in ALPHAS)
+HYBRID = Method("none", "hybrid")
+INSIDE_HYBRID = tuple(Method("none", "proportional-hybrid", alpha=alpha) for alpha in ALPHAS)
+METHODS = (*PROPORTIONAL, HYBRID, *INSIDE_HYBRID)
 
 
 class AlphaLine(NamedTuple):
-    """Accuracies at one alpha, and their differences to the nearest image."""
+    """Accuracies at one alpha, their differences to the baseline, and inside the hybrid those to the plain hybrid."""
 
     set: SetName
     gallery: GalleryName
@@ -25,16 +28,26 @@ class AlphaLine(NamedTuple):
     delta_top1: float
     delta_top5: float
     delta_top10: float
+    over_hybrid_top1: float | None = None
+    over_hybrid_top5: float | None = None
+    over_hybrid_top10: float | None = None
 
 
 def run(lab: Lab) -> Tables:
     """Each image alone, all patients."""
-    lines = []
+    alone: list[AlphaLine] = []
+    inside: list[AlphaLine] = []
     for test_set in lab.sets:
         for gallery in lab.comparison.galleries if not test_set.startswith("multi") else ():
-            nearest = tops(lab.comparison.ranks(test_set, gallery, BASELINE))
-            for method in METHODS:
-                found = tops(lab.comparison.ranks(test_set, gallery, method))
-                deltas = found.top1 - nearest.top1, found.top5 - nearest.top5, found.top10 - nearest.top10
-                lines.append(AlphaLine(test_set, gallery, method.alpha, *found[:3], *deltas))
-    return {"proportional": lines}
+            found = {
+                method: tops(lab.comparison.ranks(test_set, gallery, method))[:3] for method in (BASELINE, *METHODS)
+            }
+            for lines, methods, references in (
+                (alone, PROPORTIONAL, (BASELINE,)),
+                (inside, INSIDE_HYBRID, (BASELINE, HYBRID)),
+            ):
+                for method in methods:
+                    pairs = [zip(found[method], found[other], strict=True) for other in references]
+                    differences = [accuracy - reference for pair in pairs for accuracy, reference in pair]
+                    lines.append(AlphaLine(test_set, gallery, method.alpha, *found[method], *differences))
+    return {"proportional": alone, "proportional_hybrid": inside}

@@ -22,6 +22,7 @@ from mien.report.figures import (
     number_of_images,
     oracle,
     proportional,
+    proportional_hybrid,
     rank_changes,
     tsne,
 )
@@ -42,6 +43,7 @@ FIGURES: dict[str, tuple[str, Callable[[Tables], Figure]]] = {
     "ablation_split": ("ablation", ablation_split.draw),
     "confounders": ("confounders", confounders.draw),
     "proportional": ("proportional", proportional.draw),
+    "proportional_hybrid": ("proportional_hybrid", proportional_hybrid.draw),
 }
 
 

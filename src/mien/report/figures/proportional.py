@@ -12,12 +12,27 @@ from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import GALLERY_NAMES, INK, SET_COLOURS, SET_NAMES, TOPS, in_order, panels
 
 LINES: dict[str, Literal["-", "--"]] = {"unified": "-", "split": "--"}
+REFERENCES = {  # of each table: which differences are drawn, and to what
+    "proportional": ("delta", "nearest photo"),
+    "proportional_hybrid": ("over_hybrid", "plain hybrid"),
+}
 TICKS = {0.01: "1", 0.02: "2", 0.05: "5", 0.1: "10", 0.2: "20", 0.5: "50", 1.0: "100"}
 
 
 def draw(tables: Tables) -> Figure:
-    """Accuracies above, differences to the nearest photo below; a column for each length of the list."""
-    rows = rows_of(tables, "proportional", AlphaLine)
+    """Accuracies above, differences to the nearest photo below."""
+    return draw_alphas(tables, "proportional")
+
+
+def draw_alphas(tables: Tables, table: str) -> Figure:
+    """A column for each length of the list; differences have one scale in both figures."""
+    rows, (difference, reference) = rows_of(tables, table, AlphaLine), REFERENCES[table]
+    every_gain = [
+        getattr(row, f"{field}_top{top}")
+        for name, (field, _) in REFERENCES.items()
+        for row in rows_of(tables, name, AlphaLine)
+        for top in TOPS
+    ]
     figure, axes = panels(2, len(TOPS), height=6.2)
     curves = in_order((row.set, row.gallery) for row in rows)
     for top, above, below in zip(TOPS, axes, axes[len(TOPS) :], strict=False):
@@ -25,7 +40,7 @@ def draw(tables: Tables) -> Figure:
             curve = [row for row in rows if (row.set, row.gallery) == (test_set, gallery)]
             alphas = [row.alpha for row in curve]
             accuracies = [getattr(row, f"top{top}") for row in curve]
-            gains = [getattr(row, f"delta_top{top}") for row in curve]
+            gains = [getattr(row, f"{difference}_top{top}") for row in curve]
             line, colour = LINES[gallery], SET_COLOURS[test_set]
             above.plot(alphas, accuracies, line, color=colour, marker="o", markersize=3)
             above.axhline(accuracies[0] - gains[0], color=colour, linestyle=":", linewidth=1)
@@ -34,18 +49,17 @@ def draw(tables: Tables) -> Figure:
         above.set_title(f"Top-{top}")
         above.set_ylim(0, min(100, 1.1 * max(row.top10 for row in rows)))
         below.set_xlabel("Share of each disorder's photos, alpha (%)")
-        every_gain = [gain for row in rows for gain in (row.delta_top1, row.delta_top5, row.delta_top10)]
         below.set_ylim(min(every_gain) - 1, max(every_gain) + 1)
         for axis in (above, below):
             axis.set_xscale("log")
             axis.set_xticks(list(TICKS), list(TICKS.values()))
             axis.minorticks_off()
     axes[0].set_ylabel("Accuracy, mean over disorders (%)")
-    axes[len(TOPS)].set_ylabel("Difference to the nearest photo\n(percentage points)")
+    axes[len(TOPS)].set_ylabel(f"Difference to the {reference}\n(percentage points)")
     handles = [
         Line2D([], [], color=SET_COLOURS[name], linestyle=LINES[own], label=f"{SET_NAMES[name]}, {GALLERY_NAMES[own]}")
         for name, own in curves
     ]
-    handles.append(Line2D([], [], color=INK, linestyle=":", linewidth=1, label="Nearest photo (baseline)"))
+    handles.append(Line2D([], [], color=INK, linestyle=":", linewidth=1, label=reference.capitalize()))
     figure.legend(handles=handles, loc="outside upper center", ncols=3)
     return figure

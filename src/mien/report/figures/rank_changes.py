@@ -9,11 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path
 
-from mien.evaluation.experiments.rank_changes import CENSORED_AT, Change, Flow
+from mien.evaluation.experiments.rank_changes import CENSORED_AT, STAGES, Change, Flow
 from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.published import RANK_CHANGE
 from mien.report.figures.style import (
     IMPROVED_COLOUR,
     INK,
+    PALE,
     SET_NAMES,
     UNCHANGED_COLOUR,
     WORSENED_COLOUR,
@@ -24,10 +26,11 @@ from mien.report.figures.style import (
 
 COLOURS = {"worsened": WORSENED_COLOUR, "unchanged": UNCHANGED_COLOUR, "improved": IMPROVED_COLOUR}  # from below
 STAGE_NAMES = {
-    "baseline": "Baseline:\nnearest photo",
-    "patient-weighted centroid": "Centroid of\neach disorder",
-    "hybrid": "Hybrid: centroid\nand nearest photo",
-    "full": "Full: hybrid, photos\nof a patient combined",
+    "baseline": "Single-image\nbaseline",
+    "patient-weighted centroid": "Patient-weighted\ncentroid",
+    "hybrid": "Hybrid\nscoring",
+    "full": "Full: + embedding-\nlevel fusion",
+    "embedding-level fusion alone": "Beside: fusion\nalone",
 }
 HALF_WIDTH, GAP = 0.13, 2.0
 READABLE = 5.0  # per cent; a lower bar has its number outside
@@ -41,10 +44,12 @@ def draw(tables: Tables) -> Figure:
     for axis, name in zip(axes, sets, strict=True):
         stages = [change for change in changes if change.set == name]
         bottoms = [_bars(axis, place, change) for place, change in enumerate(stages)]
-        for place in range(len(stages) - 1):
+        for place in range(len(STAGES) - 1):
             here = [flow for flow in flows if flow.set == name and flow.from_stage == stages[place].stage]
             _bands(axis, place, here, bottoms[place], bottoms[place + 1])
-        axis.set_xticks(range(len(stages)), [STAGE_NAMES[change.stage] for change in stages], fontsize=7.5, color=INK)
+        _published(axis, len(STAGES) - 1, bottoms[len(STAGES) - 1], stages[len(STAGES) - 1])
+        axis.axvline(len(STAGES) - 0.4, color=UNCHANGED_COLOUR, linestyle=":", linewidth=1)
+        axis.set_xticks(range(len(stages)), [STAGE_NAMES[change.stage] for change in stages], fontsize=7, color=INK)
         axis.set_title(SET_NAMES[name])
         axis.set(yticks=(), ylim=(-6, 105), xlim=(-0.3, len(stages) - 0.7))
         axis.spines[:].set_visible(False)
@@ -72,6 +77,14 @@ def _bars(axis: Axes, place: int, change: Change) -> dict[str, float]:
             axis.text(place, height, text, ha="center", va="center", fontsize=8, color=ink)
             bottom += percent + GAP
     return bottoms
+
+
+def _published(axis: Axes, place: int, bottoms: Mapping[str, float], change: Change) -> None:
+    """What the paper prints of the full method, at the right of the bars."""
+    for state in ("improved", "worsened"):
+        height = bottoms[state] + getattr(change, state) / 2
+        text = f"paper\n{getattr(RANK_CHANGE[change.set], state)}"
+        axis.text(place + HALF_WIDTH + 0.03, height, text, va="center", fontsize=7, color=PALE)
 
 
 def _bands(

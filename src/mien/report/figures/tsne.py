@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -17,7 +19,8 @@ COLOURS = {
         "#7b0a24", "#0b2a6f", "#b7e04b", "#ffd8a8", "#cdb4f5", "#7ff0d0", "#f7b6d2", "#000000", "#5b6300", "#ffe119",
     ],
 }  # fmt: skip
-MARKERS = {"most frequent": ("o", 4.5), "less frequent": ("D", 5)}
+MARKERS = {"most frequent": ("o", 3), "less frequent": ("D", 4)}
+EDGE: Any = {"markeredgecolor": INK, "markeredgewidth": 0.2}
 LONGEST_NAME = 36
 
 
@@ -37,10 +40,8 @@ def draw(tables: Tables) -> Figure:
             images, centroids = (
                 [(point.x, point.y) for point in of_disorder if point.kind == kind] for kind in ("image", "centroid")
             )
-            for x, y in images:
-                axis.plot(x, y, marker, color=colour, markersize=size, markeredgecolor=INK, markeredgewidth=0.3)
-            for x, y in centroids:
-                axis.plot(x, y, "X", color=colour, markersize=12, markeredgecolor="white", zorder=3)
+            axis.plot(*zip(*images, strict=True), marker, color=colour, markersize=size, **EDGE)
+            axis.plot(*zip(*centroids, strict=True), "X", color=colour, markersize=12, markeredgecolor=INK, zorder=3)
     handles.append(_handle("Centroid of a disorder", "X", PALE))
     legend = figure.legend(handles=handles, loc="outside right center", fontsize=8, handletextpad=0.3)
     for text in legend.get_texts():
