@@ -18,11 +18,14 @@ from mien.core.errors import InvalidFileError, InvalidStudyError
 from mien.core.roster import Label
 from mien.encoding.photo_encoder import Photo
 from mien.encoding.store import stored_encoder
+from mien.encoding.subject import find_subject
 from mien.simulation.photos import DrawnPerson
 from mien.training.crops import Rows, TrainingData, load_data
 from mien.training.cut import cut
 from mien.training.export import ARCFACE_INPUT, write_encoder
 from mien.training.presets import PRESETS
+
+from pictures import two_portraits
 
 QUICK = replace(PRESETS["m0"], epochs=4, batch=8)
 
@@ -246,6 +249,18 @@ def test_aligned_crops_are_taken_as_they_are(photo_encoder, tmp_path, rng):
     assert (data.crops == crop).all()
     assert data.classes == ("a", "b")
     assert data.validation.class_of_row.tolist() == [1]
+
+
+def test_a_photo_that_only_mien_refuses_does_not_end_a_training(photo_encoder, tmp_path):
+    Image.fromarray(two_portraits()).save(tmp_path / "two.png")
+    Image.fromarray(two_portraits()[:, :300]).save(tmp_path / "one.png")
+    train, val = [Label("one.png", "p", "a"), Label("two.png", "q", "b")], [Label("one.png", "p", "a")]
+    with pytest.raises(InvalidFileError, match=r"photo 'two\.png': 2 faces"):
+        load_data(tmp_path, train, val, photo_encoder.detector)
+    data = load_data(tmp_path, train, val, photo_encoder.detector, face="official")
+    [line] = data.taken_as_official
+    assert line.startswith("photo 'two.png' was taken as officially: 2 faces")
+    assert (data.crops[1] == find_subject(two_portraits(), photo_encoder.detector, "official").crop).all()
 
 
 def test_a_patient_with_two_disorders_is_learnt_from_twice(photo_encoder, tmp_path, rng):

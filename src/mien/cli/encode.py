@@ -64,6 +64,8 @@ def encode(
         show.print_json({"out": str(out), "encoder": loaded.encoder.as_dict(), "encoded": encoded, "photos": documents})
         return
     show.print_first(refusals(results), f"photos were refused, see {table}")
+    if taken := sum(isinstance(result, EncodedPhoto) and bool(result.facts.taken_as_official) for result in results):
+        show.note(f"{taken:,} photos that would have been refused were taken as officially, see {table}")
     show.console().print(
         f"{show.text(str(out))}: {encoded:,} of {len(results):,} photos encoded by {show.text(str(loaded.encoder))};"
         f" what was seen on each is in {show.text(str(table))}",

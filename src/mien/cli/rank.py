@@ -108,6 +108,8 @@ def _check_queries(
         raise typer.BadParameter("--metadata belongs to --encodings: all photos are of one patient")
     if face and not photos:
         raise typer.BadParameter("--face belongs to photos")
+    if any(given.rpartition("=")[2] == "official" for given in face or ()):
+        raise typer.BadParameter("--face official is for studies: of a patient, say which face is meant")
 
 
 def _queries(

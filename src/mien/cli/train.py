@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mien.training.run import EpochLine
 
 PresetName = StrEnum("PresetName", {name: name for name in PRESETS})  # type: ignore[misc] # names come from the table
+FaceName = StrEnum("FaceName", ["main", "official"])
 TableOption = Annotated[Path, typer.Option(readable=False, help="Table: image_id, subject, label.")]
 
 
@@ -33,7 +34,10 @@ def train(
     batch: Annotated[int | None, typer.Option(help="Images in a batch, other than the preset's.", min=2)] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same network.", min=0)] = 11,
     short_ids: options.ShortIdsOption = False,
-    main_face: Annotated[bool, typer.Option("--main-face", help="Of several faces, take the most prominent.")] = False,
+    face: Annotated[
+        FaceName | None,
+        typer.Option(help="Of several faces the most prominent; or the official pipeline's choice, see `mien encode`."),
+    ] = None,
     json: options.JsonOption = False,
 ) -> None:
     """Fine-tune an encoder on diagnosed patients: a new last layer for a frozen network."""
@@ -61,9 +65,10 @@ def train(
             looked_at,
             finder.load().detector,
             short_ids=short_ids,
-            face="main" if main_face else None,
+            face=None if face is None else "main" if face == FaceName.main else "official",
             progress=report,
         )
+    show.print_first(data.taken_as_official, "photos were taken as officially")
     out.mkdir(parents=True, exist_ok=True)
     log: list[EpochLine] = []
     source = f"fine-tuned by mien train: preset {preset}, {chosen.epochs} epochs, seed {seed}, from {base}"
