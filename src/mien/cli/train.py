@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PresetName = StrEnum("PresetName", {name: name for name in PRESETS})  # type: ignore[misc] # names come from the table
 FaceName = StrEnum("FaceName", ["main", "official"])
+ChannelsName = StrEnum("ChannelsName", {"RGB": "RGB", "BGR": "BGR"})
 TableOption = Annotated[Path, typer.Option(readable=False, help="Table: image_id, subject, label.")]
 
 
@@ -32,6 +33,10 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write; what was cut off goes on there.")],
     epochs: Annotated[int | None, typer.Option(help="Other than the preset's 50.", min=1)] = None,
     batch: Annotated[int | None, typer.Option(help="Images in a batch, other than the preset's.", min=2)] = None,
+    channels: Annotated[
+        ChannelsName | None,
+        typer.Option(case_sensitive=False, help="Order of channels to train on, other than the official BGR."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same network.", min=0)] = 11,
     short_ids: options.ShortIdsOption = False,
     face: Annotated[
@@ -52,7 +57,12 @@ def train(
     from mien.training.run import Run, run_training  # noqa: PLC0415
 
     published = PRESETS[preset]
-    chosen = replace(published, epochs=epochs or published.epochs, batch=batch or published.batch)
+    chosen = replace(
+        published,
+        epochs=epochs or published.epochs,
+        batch=batch or published.batch,
+        channels=published.channels if channels is None else "RGB" if channels == ChannelsName.RGB else "BGR",
+    )
     check_name(out)
     content, scaling = _base(base)
     network = cut(content)
@@ -71,7 +81,10 @@ def train(
     show.print_first(data.taken_as_official, "photos were taken as officially")
     out.mkdir(parents=True, exist_ok=True)
     log: list[EpochLine] = []
-    source = f"fine-tuned by mien train: preset {preset}, {chosen.epochs} epochs, seed {seed}, from {base}"
+    source = (
+        f"fine-tuned by mien train: preset {preset}, {chosen.epochs} epochs, {chosen.channels} crops, seed {seed},"
+        f" from {base}"
+    )
     with show.progress("training") as report:
 
         def heard(line: EpochLine) -> None:
@@ -80,7 +93,12 @@ def train(
 
         done = run_training(Run(data, network, scaling, chosen, seed), out, heard)
     write_training(out, [line._asdict() for line in log], source)
-    stored = write_encoder(out, str(preset), network, done.layer, scaling, detector=finder, source=source)
+    stored = write_encoder(
+        out, str(preset), network, done.layer, scaling, chosen.channels, detector=finder, source=source
+    )
+    if chosen.channels != scaling.channels:
+        how = f"trained on {chosen.channels} crops, and fed {scaling.channels} as its base network is"
+        show.note(f"{how}: --channels {scaling.channels} trains on what the encoder is fed")
     last = log[-1]
     if json:
         show.print_json({"encoder": stored.manifest.encoder.as_dict(), "folder": str(out), "last": last._asdict()})
