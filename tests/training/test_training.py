@@ -67,6 +67,17 @@ def test_a_seed_gives_the_same_weights_bit_for_bit(small_network, tmp_path):
     assert [line.epoch for line in made[0].log] == [1, 2, 3, 4]
 
 
+def test_cores_change_nothing(small_network, tmp_path, monkeypatch):
+    from mien.training.run import run_training
+
+    base, made = small_network(), []
+    for cores in (1, 5):
+        (tmp_path / f"{cores}").mkdir()
+        monkeypatch.setattr("mien.training.run.os.cpu_count", lambda cores=cores: cores)
+        made.append(run_training(run_of(base, np.random.default_rng(1), preset=STEPPING), tmp_path / f"{cores}"))
+    assert same(*made)
+
+
 def test_it_learns(small_network, tmp_path):
     from mien.training.run import run_training
 
@@ -280,6 +291,18 @@ def test_the_command_writes_an_encoder_that_encodes(mien, drawn, tmp_path, defau
     assert encoded.embedding.shape == (4, 128)
     code, out, _ = mien(*arguments(drawn, tmp_path / "tuned"), "--json")  # again: nothing is left to do
     assert json.loads(out)["encoder"] == document["encoder"]
+
+
+def test_a_folder_with_something_else_in_it_is_not_trained_into(mien, drawn, tmp_path, default_encoder):
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "m0.onnx").write_text("somebody's network")
+    code, _, err = mien(*arguments(drawn, tmp_path / "tuned"))
+    assert code == 1
+    assert f"{tmp_path / 'tuned'} exists already: choose another name, or write over it with --force" in err
+    assert [path.name for path in (tmp_path / "tuned").iterdir()] == ["m0.onnx"]
+    assert mien(*arguments(drawn, tmp_path / "tuned"), "--force")[0] == 0
+    (tmp_path / "tuned" / "checkpoint.pt").unlink()
+    assert mien(*arguments(drawn, tmp_path / "tuned"))[0] == 1  # done and cleared up: nothing of a run that goes on
 
 
 def test_a_lab_may_train_on_what_its_encoder_is_fed(mien, drawn, tmp_path, default_encoder):

@@ -20,6 +20,7 @@ def encode(
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
     cluster: options.ClusterOption = None,
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Turn photos into embeddings; a run that was cut off goes on where it stopped."""
@@ -30,6 +31,7 @@ def encode(
     from mien.encoding.store import encoder_for  # noqa: PLC0415
     from mien.report.photos import photo_document, write_photos  # noqa: PLC0415
     from mien.storage.formats import check_writable, write_encodings  # noqa: PLC0415
+    from mien.storage.outputs import refuse_existing  # noqa: PLC0415
 
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
@@ -37,6 +39,8 @@ def encode(
     if out.is_dir() or not out.parent.is_dir():
         raise MienError(f"{out}: give the name of a file in a folder that is there")
     journal, table = out.with_name(f"{out.name}.partial"), out.with_name(f"{out.name}.photos.csv")
+    for path in (out, *(() if journal.exists() else (table,))):  # a run that was cut off may have left a table
+        refuse_existing(path, force=force)
     own_files = {path.resolve() for path in (out, journal, table)}
     found = find_photos(paths, short_ids=short_ids or suffix == ".csv", own_files=own_files)
     photos = chosen_photos(found, face)

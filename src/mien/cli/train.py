@@ -12,6 +12,7 @@ import typer
 
 from mien.cli import options, show
 from mien.core.errors import InvalidFileError, MienError
+from mien.storage.outputs import refuse_existing
 from mien.training.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def train(
         FaceName | None,
         typer.Option(help="Of several faces the most prominent; or the official pipeline's choice, see `mien encode`."),
     ] = None,
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Fine-tune an encoder on diagnosed patients: a new last layer for a frozen network."""
@@ -54,7 +56,7 @@ def train(
     from mien.training.crops import load_data  # noqa: PLC0415
     from mien.training.cut import cut  # noqa: PLC0415
     from mien.training.export import check_name, write_encoder  # noqa: PLC0415
-    from mien.training.run import Run, run_training  # noqa: PLC0415
+    from mien.training.run import CHECKPOINT, Run, run_training  # noqa: PLC0415
 
     published = PRESETS[preset]
     chosen = replace(
@@ -64,6 +66,8 @@ def train(
         channels=published.channels if channels is None else "RGB" if channels == ChannelsName.RGB else "BGR",
     )
     check_name(out)
+    if not (out / CHECKPOINT).exists():  # a run that was cut off goes on
+        refuse_existing(out, force=force)
     content, scaling = _base(base)
     network = cut(content)
     finder = stored_encoder(DEFAULT)
