@@ -22,7 +22,7 @@ from mien.training.model import first_layer
 from mien.training.presets import PRESETS
 from mien.training.run import Run, Trunk, accuracy, run_training
 
-EPOCHS, BATCH, SEED = 12, 16, 11  # batches of 64 would be two steps an epoch
+EPOCHS, BATCH, SEED = 12, 16, 11  # batches of 64 would be two an epoch
 
 
 def labels_of(folder: Path, *photos: int) -> list[Label]:
@@ -50,7 +50,8 @@ def main() -> None:
     train = labels_of(folder, 0, 1, 2)
     data = load_data(folder, train, labels_of(folder, 3), detector, face="main")
     held_out = load_data(folder, train, labels_of(folder, 4), detector, face="main")
-    run = Run(data, network, model.input, replace(PRESETS["m0"], epochs=EPOCHS, batch=BATCH), SEED)
+    preset = replace(PRESETS["m0"], epochs=EPOCHS, batch=BATCH, channels=model.input.channels)
+    run = Run(data, network, model.input, preset, SEED)
     untrained = replace(run, preset=replace(run.preset, epochs=0))
     with Trunk(replace(run, data=held_out)) as trunk:
         known = trunk.activations(held_out.train.image_of_row), held_out.train.class_of_row

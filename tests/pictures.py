@@ -6,9 +6,12 @@ import io
 import struct
 import zlib
 
+import cv2
 import numpy as np
 import pillow_heif
 from PIL import Image
+
+from mien.simulation.photos import DrawnPerson
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 
@@ -21,6 +24,17 @@ def quarters(width=64, height=48):
     pixels[height // 2 :, : width // 2] = 30, 60, 200
     pixels[height // 2 :, width // 2 :] = 240, 230, 220
     return pixels
+
+
+def two_portraits(seed=1):
+    """(300, 600, 3): two drawn persons side by side, of which the detector is about equally sure."""
+    rng = np.random.default_rng(seed)
+    return np.concatenate([DrawnPerson.drawn(rng).photo(rng, 300) for _ in range(2)], axis=1)
+
+
+def unsure_portrait(seed=1):
+    """(300, 300, 3): so blurred that the detector hardly sees a face, but above the official threshold."""
+    return cv2.GaussianBlur(two_portraits(seed)[:, :300], (0, 0), 14)
 
 
 def stored(upright, orientation):

@@ -15,6 +15,8 @@ from PIL import Image
 from mien.encoding.store import MANIFEST, stored_encoder
 from mien.storage.formats import read_encodings
 
+from pictures import two_portraits, unsure_portrait
+
 GALLERY_PHOTOS, QUERY_PHOTOS = (0, 1, 2), (3, 4)
 
 
@@ -200,8 +202,9 @@ def test_a_killed_run_goes_on_and_gives_the_same(folder, tmp_path):
     while run.poll() is None and not (journal.exists() and journal.stat().st_size > 40_000):
         time.sleep(0.005)
     run.kill()
-    assert run.wait() == 0 or not (tmp_path / "cut.parquet").exists()
-    subprocess.run([*command, str(tmp_path / "cut.parquet")], check=True, capture_output=True)
+    if run.wait() != 0:
+        assert not (tmp_path / "cut.parquet").exists()
+        subprocess.run([*command, str(tmp_path / "cut.parquet")], check=True, capture_output=True)
     whole, cut = (read_encodings(tmp_path / name).encodings for name in ("whole.parquet", "cut.parquet"))
     assert whole.image_ids == cut.image_ids
     np.testing.assert_allclose(whole.embeddings, cut.embeddings, rtol=1e-4, atol=1e-4)
@@ -252,7 +255,7 @@ def test_an_encoder_can_be_a_folder(mien, folder, default_encoder, tmp_path):
     del manifest["detector"]["strides"]
     manifest["models"][0]["input"]["deviation"] = [1, 0, 1]
     (tmp_path / "mine" / MANIFEST).write_text(json.dumps(manifest))
-    code, _, err = mien("encode", photo, "--out", tmp_path / "e.parquet", "--encoder", tmp_path / "mine")
+    code, _, err = mien("encode", photo, "--out", tmp_path / "f.parquet", "--encoder", tmp_path / "mine")
     assert code == 1
     assert "'detector.strides': Field required" in err
     assert "'models.0.input.deviation.1': Input should be greater than 0" in err
@@ -302,8 +305,8 @@ def test_photos_that_are_numbered_as_gmdbs_need_no_suffix(mien, folder, tmp_path
 
 def test_a_second_run_does_not_take_its_own_files_for_photos(mien, folder, tmp_path):
     shutil.copy(folder / "photos" / "014" / "0.jpg", tmp_path / "11.jpg")
-    for _ in range(2):
-        code, out, err = mien("encode", tmp_path, "--out", tmp_path / "e.csv", "--face", "main")
+    for force in ((), ("--force",)):
+        code, out, err = mien("encode", tmp_path, "--out", tmp_path / "e.csv", "--face", "main", *force)
         assert code == 0, err
         assert "1 of 1 photos encoded" in " ".join(out.split())
     assert {path.name for path in tmp_path.iterdir()} == {"11.jpg", "e.csv", "e.csv.photos.csv"}
@@ -329,3 +332,54 @@ def test_nothing_is_kept_or_told_beside_what_was_asked_for(folder, default_encod
     assert run.stderr == ""
     assert not list(home.rglob("*"))
     assert {path.name for path in tmp_path.iterdir()} == {"home", "e.parquet", "e.parquet.photos.csv"}
+
+
+@pytest.fixture
+def drawn_photos(default_encoder, tmp_path):
+    """Drawn portraits: one face, two faces, a face that the detector is not sure of, none at all."""
+    (tmp_path / "drawn").mkdir()
+    pictures = {
+        "one": two_portraits()[:, :300],
+        "two": two_portraits(),
+        "unsure": unsure_portrait(),
+        "white": np.full((300, 300, 3), 255, np.uint8),
+    }
+    for name, pixels in pictures.items():
+        Image.fromarray(pixels).save(tmp_path / "drawn" / f"{name}.png")
+    return tmp_path / "drawn"
+
+
+def test_photos_that_only_mien_refuses_do_not_end_a_study(mien, drawn_photos, tmp_path):
+    code, out, err = mien("encode", drawn_photos, "--out", tmp_path / "e.parquet", "--face", "official", "--json")
+    assert code == 0, err
+    reasons = {photo["image_id"]: photo.get("taken_as_official") for photo in json.loads(out)["photos"]}
+    assert list(reasons) == ["one.png", "two.png", "unsure.png", "white.png"]
+    assert (reasons["one.png"], reasons["white.png"]) == (None, None)
+    assert reasons["two.png"].startswith("2 faces: face 1 at")
+    assert reasons["unsure.png"].startswith("no face was found")
+    rows = csv.DictReader((tmp_path / "e.parquet.photos.csv").read_text().splitlines())
+    found = {row["image_id"]: (row["encoded"], row["taken_as_official"]) for row in rows}
+    assert found == {
+        "white.png": ("no", ""),
+        **{name: ("yes", reasons[name] or "") for name in ("one.png", "two.png", "unsure.png")},
+    }
+    code, _, err = mien("encode", drawn_photos, "--out", tmp_path / "again.parquet", "--face", "official")
+    assert code == 0
+    assert "2 photos that would have been refused were taken as officially" in err
+    code, out, _ = mien("encode", drawn_photos, "--out", tmp_path / "strict.parquet", "--json")
+    assert json.loads(out)["encoded"] == 1
+
+
+def test_a_gallery_takes_them_too_and_a_chosen_face_comes_first(mien, drawn_photos, tmp_path):
+    (tmp_path / "t.csv").write_text("image_id,subject,label\none.png,p,d\ntwo.png,q,d\nunsure.png,r,e\n")
+    options = ("--photos", drawn_photos, "--metadata", tmp_path / "t.csv", "--face", "official")
+    code, _, err = mien("gallery", "build", tmp_path / "g", *options)
+    assert code == 0, err
+    assert "photo 'unsure.png': the surest face was taken, as officially" in err
+    options = ("--face", "official", "--face", "two.png=2", "--json", "--out", tmp_path / "e.parquet")
+    photos = json.loads(mien("encode", drawn_photos, *options)[1])["photos"]
+    assert photos[1]["taken_as_official"] is None
+    assert photos[1]["box"][0] > 300
+    code, _, err = mien("rank", "--gallery", tmp_path / "g", drawn_photos / "two.png", "--face", "official")
+    assert code == 2
+    assert "is for studies" in err

@@ -55,7 +55,7 @@ def test_a_folder_with_something_in_it_is_refused_before_the_work(mien, out):
     (out / "thesis.txt").touch()
     code, printed, err = mien("simulate", out)
     assert (code, printed) == (1, "")
-    assert f"{out} is not empty: choose another folder" in err
+    assert f"{out} exists already: choose another name, or write over it with --force" in err
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 

@@ -293,13 +293,23 @@ def test_a_patient_on_both_sides_is_read_and_known(folder):
 
 def test_a_folder_that_is_not_empty_is_not_written_to(tmp_path, study, folder):
     before = files_in(folder)
-    with pytest.raises(MienError, match=f"{folder} is not empty: choose another folder"):
+    with pytest.raises(MienError, match=f"{folder} exists already: choose another name"):
         write_gmdb(folder, study, VERSION)
     assert files_in(folder) == before
     (tmp_path / "file").touch()
-    for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(MienError, match="Not a directory: choose"):
+    for place, what in ((tmp_path / "file", "file exists already"), (tmp_path / "file" / "below", "Not a directory")):
+        with pytest.raises(MienError, match=what):
             write_gmdb(place, study, VERSION)
+
+
+def test_by_force_one_study_takes_the_place_of_another_and_other_files_stay(tmp_path, study):
+    folder = tmp_path / "gmdb"
+    write_gmdb(folder, study, "v1", csv=True)
+    (folder / "thesis.txt").touch()
+    write_gmdb(folder, study, VERSION, force=True)
+    assert {name.rpartition("_")[2].split(".")[0] for name in files_in(folder) if name.endswith(".csv")} == {"v9"}
+    assert sorted(path.name for path in folder.iterdir()) == ["encodings.parquet", "gmdb_metadata", "thesis.txt"]
+    assert label_sets(read(folder)) == label_sets(study)
 
 
 def test_what_the_tables_cannot_hold_is_not_written(tmp_path, study):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import asdict
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -35,6 +38,67 @@ def test_the_presets_are_the_published_ones(name):
         0.5,
         1e-5,
     )
+
+
+OFFICIAL = {  # what train_gm_arc.py and its dataset set for both models, beside the published table
+    "dropout": 0.5,
+    "images_per_step": 10_000,
+    "least_class_weight": 0.5,
+    "channels": "BGR",
+    "augmentation": {
+        "shrink_probability": 0.1,
+        "shrink_from": 50,
+        "shrink_to": 100,
+        "flip_probability": 0.5,
+        "brightness": 0.2,
+        "contrast": 0.2,
+        "saturation": 0.2,
+        "hue": 0.1,
+        "gray_probability": 0.1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_the_paper_leaves_out_is_as_in_the_official_scripts(name):
+    settings = asdict(PRESETS[name])
+    assert {field: settings[field] for field in OFFICIAL} == OFFICIAL
+    of_the_paper = {"batch", "epochs", "patience", "threshold", "factor", "least_rate"}
+    rates = {f"{part}_{kind}" for part in ("feature", "head") for kind in ("rate", "decay")}
+    assert set(settings) == set(OFFICIAL) | of_the_paper | rates
+
+
+@pytest.mark.parametrize(("name", "batches"), [("m0", 156), ("m1", 78)])
+def test_there_are_two_steps_an_epoch_on_as_many_photos_as_gmdb_has(name, batches):
+    """Of 11,128 training photos; the first step is after 10,000 of them, cut to whole batches."""
+    preset = PRESETS[name]
+    assert preset.batches_per_step == batches
+    assert (11_128 // preset.batch) // preset.batches_per_step + 1 == 2
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_page_has_the_settings_of_the_presets(name):
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    settings = page[page.index("| | m0 | m1 |") : page.index("\n\nAll of it stands in")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in settings.splitlines()]
+    cells = {what: m0 if m1 == "the same" or name == "m0" else m1 for what, m0, m1 in rows}
+    preset = PRESETS[name]
+
+    def numbers(row):
+        return [float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", cells[row].replace(",", ""))]
+
+    how = preset.augmentation
+    assert numbers("batch") == [preset.batch]
+    assert numbers("rate, weight decay of the feature layer") == [preset.feature_rate, preset.feature_decay]
+    assert numbers("rate, weight decay of the head") == [preset.head_rate, preset.head_decay]
+    assert numbers("epochs") == [preset.epochs]
+    assert numbers("steps") == [preset.images_per_step]
+    assert numbers("rates fall") == [preset.patience, preset.threshold, preset.least_rate]
+    assert preset.channels in cells["channels"]
+    assert numbers("varied photos") == [
+        *(how.shrink_from, how.shrink_to, how.shrink_probability, how.flip_probability),
+        *(how.brightness, how.contrast, how.saturation, how.hue, how.gray_probability),
+    ]
 
 
 def test_the_presets_agree_with_the_table_beside_the_project():
@@ -73,7 +137,7 @@ def test_features_and_head_have_their_own_rates_and_decays(name):
     assert trainee.head[0].p == 0.5
 
 
-def test_rates_fall_by_half_after_more_than_five_epochs_without_a_better_accuracy():
+def test_rates_fall_by_half_after_more_than_five_steps_without_a_better_accuracy():
     trainee = trainee_of("m0")
 
     def rates():

@@ -12,19 +12,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from mien.core.errors import InvalidFileError, InvalidStudyError
 from mien.core.roster import Label
 from mien.encoding.photo_encoder import Photo
 from mien.encoding.store import stored_encoder
+from mien.encoding.subject import find_subject
 from mien.simulation.photos import DrawnPerson
 from mien.training.crops import Rows, TrainingData, load_data
 from mien.training.cut import cut
 from mien.training.export import ARCFACE_INPUT, write_encoder
-from mien.training.presets import PRESETS
+from mien.training.presets import PRESETS, Augmentation
+
+from pictures import two_portraits
 
 QUICK = replace(PRESETS["m0"], epochs=4, batch=8)
+OTHER_INPUT = ARCFACE_INPUT.model_copy(update={"mean": (1.0, 2.0, 3.0)})
 
 
 def run_of(network, rng, *, preset=QUICK, seed=3):
@@ -62,6 +67,17 @@ def test_a_seed_gives_the_same_weights_bit_for_bit(small_network, tmp_path):
     assert [line.epoch for line in made[0].log] == [1, 2, 3, 4]
 
 
+def test_cores_change_nothing(small_network, tmp_path, monkeypatch):
+    from mien.training.run import run_training
+
+    base, made = small_network(), []
+    for cores in (1, 5):
+        (tmp_path / f"{cores}").mkdir()
+        monkeypatch.setattr("mien.training.run.os.cpu_count", lambda cores=cores: cores)
+        made.append(run_training(run_of(base, np.random.default_rng(1), preset=STEPPING), tmp_path / f"{cores}"))
+    assert same(*made)
+
+
 def test_it_learns(small_network, tmp_path):
     from mien.training.run import run_training
 
@@ -73,12 +89,17 @@ def test_it_learns(small_network, tmp_path):
     assert log[-1].validation_top1 > 90
 
 
-def test_a_run_that_was_stopped_after_any_epoch_ends_with_the_same_weights(small_network, tmp_path):
+# three batches an epoch, a step after two of them and one after the epoch; all steps but the first lower the rates
+STEPPING = replace(QUICK, images_per_step=16, patience=0, threshold=9.0)
+
+
+@pytest.mark.parametrize("preset", [QUICK, STEPPING], ids=["a step an epoch", "two steps an epoch"])
+def test_a_run_that_was_stopped_after_any_epoch_ends_with_the_same_weights(small_network, tmp_path, preset):
     from mien.training.run import run_training
 
     base = small_network()
     (tmp_path / "whole").mkdir()
-    whole = run_training(run_of(base, np.random.default_rng(1)), tmp_path / "whole")
+    whole = run_training(run_of(base, np.random.default_rng(1), preset=preset), tmp_path / "whole")
     for stopped_after in (1, 3):
         folder = tmp_path / f"stopped {stopped_after}"
         folder.mkdir()
@@ -88,11 +109,102 @@ def test_a_run_that_was_stopped_after_any_epoch_ends_with_the_same_weights(small
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            run_training(run_of(base, np.random.default_rng(1)), folder, stop)
+            run_training(run_of(base, np.random.default_rng(1), preset=preset), folder, stop)
         heard = []
-        again = run_training(run_of(base, np.random.default_rng(1)), folder, heard.append)
+        again = run_training(run_of(base, np.random.default_rng(1), preset=preset), folder, heard.append)
         assert same(again, whole)
         assert heard == whole.log
+
+
+def test_rates_can_fall_within_an_epoch_too(small_network, tmp_path):
+    """As officially: validated after so many whole batches of an epoch, and after the epoch; patience counts steps."""
+    import torch
+
+    from mien.training.model import Trainee, class_weights, first_layer
+    from mien.training.run import Trunk, accuracy, run_training
+
+    run = run_of(small_network(), np.random.default_rng(1), preset=STEPPING)
+    done = run_training(run, tmp_path)
+    assert [line.steps for line in done.log] == [2, 4, 6, 8]
+    # the rates of a line are those before the step that ends its epoch; the first step is the only better one
+    assert [line.feature_rate for line in done.log] == pytest.approx([5e-4, 1.25e-4, 3.125e-5, 1e-5])
+    rows, looked_at = run.data.train, run.data.validation
+    with Trunk(run) as trunk:
+        validation = trunk.activations(looked_at.image_of_row)
+        torch.manual_seed(run.seed)
+        weights = class_weights(rows.class_of_row, 3, 0.5)
+        trainee = Trainee.begin(first_layer(run.network, validation), 3, weights, STEPPING)
+        for epoch in (1, 2, 3, 4):
+            torch.manual_seed(int(np.random.default_rng([run.seed, epoch, 0]).integers(2**31)))
+            first, second, third = trunk.batches(epoch)
+            for batches in ([first, second], [third]):
+                for batch in batches:
+                    trainee.learn(*batch)
+                trainee.scheduler.step(accuracy(trainee.scores(validation), looked_at.class_of_row, top=5))
+    assert (trainee.layer.weight == done.layer.weight).all()
+
+
+@pytest.mark.parametrize(("images", "steps"), [(10_000, 1), (24, 2), (23, 2), (8, 4), (3, 4)])
+def test_an_epoch_has_its_last_step_at_its_end_even_if_one_was_just_made(small_network, tmp_path, images, steps):
+    from mien.training.run import run_training
+
+    run = run_of(small_network(), np.random.default_rng(1), preset=replace(QUICK, epochs=1, images_per_step=images))
+    assert run_training(run, tmp_path).log[0].steps == steps
+
+
+class Colours:
+    """Crops whose channels differ, and a network that tells which one it was given where: the mean of each place."""
+
+    crops = np.stack([np.full((112, 112, 3), colour, np.uint8) for colour in ((200, 60, 20), (210, 70, 30))])
+
+    @staticmethod
+    def network():
+        nodes = [
+            helper.make_node("GlobalAveragePool", ["photos"], ["p"]),
+            helper.make_node("Flatten", ["p"], ["f"]),
+            helper.make_node("Gemm", ["f", "w", "b"], ["e"], transB=1),
+        ]
+        tensors = {"w": np.eye(3, dtype=np.float32), "b": np.zeros(3, np.float32)}
+        graph = helper.make_graph(
+            nodes,
+            "colours",
+            [helper.make_tensor_value_info("photos", TensorProto.FLOAT, ["images", 3, 112, 112])],
+            [helper.make_tensor_value_info("e", TensorProto.FLOAT, ["images", 3])],
+            [numpy_helper.from_array(array, name) for name, array in tensors.items()],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+
+
+@pytest.mark.parametrize(("channels", "expected"), [("BGR", (20, 60, 200)), ("RGB", (200, 60, 20))])
+def test_training_and_validation_see_channels_in_the_order_of_the_preset(channels, expected):
+    from mien.training.run import Run, Trunk
+
+    rows = Rows(np.array([0, 1]), np.array([0, 1]))
+    data = TrainingData(("a", "b"), Colours.crops, rows, rows)
+    still = Augmentation(0, brightness=0, contrast=0, saturation=0, hue=0, gray_probability=0)
+    preset = replace(QUICK, channels=channels, batch=2, augmentation=still)
+    with Trunk(Run(data, cut(Colours.network()), ARCFACE_INPUT, preset, 1)) as trunk:
+        validation = trunk.activations(np.array([0]))
+        [(training, classes)] = trunk.batches(1)
+    assert validation[0] * 127.5 + 127.5 == pytest.approx(expected, abs=0.1)
+    assert training[classes == 0][0] * 127.5 + 127.5 == pytest.approx(expected, abs=1)
+
+
+def test_gray_is_mixed_from_the_channels_where_training_has_them():
+    """Officially gray is made of swapped channels as if they were not: blue counts as red does."""
+    from mien.training.run import Run, Trunk
+
+    rows = Rows(np.array([0, 1]), np.array([0, 1]))
+    data = TrainingData(("a", "b"), Colours.crops, rows, rows)
+    gray = Augmentation(0, brightness=0, contrast=0, saturation=0, hue=0, gray_probability=1)
+    lights = {}
+    for channels in ("BGR", "RGB"):
+        preset = replace(QUICK, channels=channels, batch=2, augmentation=gray)
+        with Trunk(Run(data, cut(Colours.network()), ARCFACE_INPUT, preset, 1)) as trunk:
+            [(training, classes)] = trunk.batches(1)
+        lights[channels] = float(training[classes == 0][0, 0] * 127.5 + 127.5)
+    assert lights["RGB"] == pytest.approx(0.299 * 200 + 0.587 * 60 + 0.114 * 20, abs=1)
+    assert lights["BGR"] == pytest.approx(0.299 * 20 + 0.587 * 60 + 0.114 * 200, abs=1)
 
 
 def test_a_checkpoint_of_another_run_is_refused(small_network, tmp_path):
@@ -105,6 +217,8 @@ def test_a_checkpoint_of_another_run_is_refused(small_network, tmp_path):
         (run_of(base, np.random.default_rng(2)), "data"),
         (run_of(small_network(), np.random.default_rng(1)), "base"),
         (run_of(base, np.random.default_rng(1), preset=replace(QUICK, batch=4)), "preset"),
+        (run_of(base, np.random.default_rng(1), preset=replace(QUICK, channels="RGB")), "preset"),
+        (replace(run_of(base, np.random.default_rng(1)), scaling=OTHER_INPUT), "input"),
     ):
         with pytest.raises(InvalidFileError, match=f"another run, with another {what}"):
             run_training(other, tmp_path)
@@ -164,6 +278,10 @@ def test_the_command_writes_an_encoder_that_encodes(mien, drawn, tmp_path, defau
     document = json.loads(out)
     assert document["last"]["epoch"] == 3
     assert (tmp_path / "tuned" / "training.csv").read_text().count("\n") == 4
+    assert "trained on BGR crops, and fed RGB as its base network is" in err
+    [model] = stored_encoder(str(tmp_path / "tuned")).manifest.models
+    assert (model.trained_on, model.input.channels) == ("BGR", "RGB")  # fed what the official predictor feeds
+    assert "BGR crops" in model.source
     assert (tmp_path / "tuned" / "training.png").stat().st_size > 10_000
     code, out, err = mien(
         "encode", drawn / "photos", "--encoder", tmp_path / "tuned", "--out", tmp_path / "e.parquet", "--json"
@@ -173,6 +291,26 @@ def test_the_command_writes_an_encoder_that_encodes(mien, drawn, tmp_path, defau
     assert encoded.embedding.shape == (4, 128)
     code, out, _ = mien(*arguments(drawn, tmp_path / "tuned"), "--json")  # again: nothing is left to do
     assert json.loads(out)["encoder"] == document["encoder"]
+
+
+def test_a_folder_with_something_else_in_it_is_not_trained_into(mien, drawn, tmp_path, default_encoder):
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "m0.onnx").write_text("somebody's network")
+    code, _, err = mien(*arguments(drawn, tmp_path / "tuned"))
+    assert code == 1
+    assert f"{tmp_path / 'tuned'} exists already: choose another name, or write over it with --force" in err
+    assert [path.name for path in (tmp_path / "tuned").iterdir()] == ["m0.onnx"]
+    assert mien(*arguments(drawn, tmp_path / "tuned"), "--force")[0] == 0
+    (tmp_path / "tuned" / "checkpoint.pt").unlink()
+    assert mien(*arguments(drawn, tmp_path / "tuned"))[0] == 1  # done and cleared up: nothing of a run that goes on
+
+
+def test_a_lab_may_train_on_what_its_encoder_is_fed(mien, drawn, tmp_path, default_encoder):
+    code, _, err = mien(*arguments(drawn, tmp_path / "tuned", channels="RGB"))
+    assert code == 0, err
+    assert "trained on" not in err
+    [model] = stored_encoder(str(tmp_path / "tuned")).manifest.models
+    assert (model.trained_on, model.input.channels) == ("RGB", "RGB")
 
 
 def test_a_killed_training_ends_with_the_same_network(drawn, tmp_path, default_encoder):
@@ -248,6 +386,18 @@ def test_aligned_crops_are_taken_as_they_are(photo_encoder, tmp_path, rng):
     assert data.validation.class_of_row.tolist() == [1]
 
 
+def test_a_photo_that_only_mien_refuses_does_not_end_a_training(photo_encoder, tmp_path):
+    Image.fromarray(two_portraits()).save(tmp_path / "two.png")
+    Image.fromarray(two_portraits()[:, :300]).save(tmp_path / "one.png")
+    train, val = [Label("one.png", "p", "a"), Label("two.png", "q", "b")], [Label("one.png", "p", "a")]
+    with pytest.raises(InvalidFileError, match=r"photo 'two\.png': 2 faces"):
+        load_data(tmp_path, train, val, photo_encoder.detector)
+    data = load_data(tmp_path, train, val, photo_encoder.detector, face="official")
+    [line] = data.taken_as_official
+    assert line.startswith("photo 'two.png' was taken as officially: 2 faces")
+    assert (data.crops[1] == find_subject(two_portraits(), photo_encoder.detector, "official").crop).all()
+
+
 def test_a_patient_with_two_disorders_is_learnt_from_twice(photo_encoder, tmp_path, rng):
     Image.fromarray(rng.integers(0, 255, (112, 112, 3), dtype=np.uint8)).save(tmp_path / "1.png")
     labels = [Label("1.png", "p", "b"), Label("1.png", "p", "a")]
@@ -269,13 +419,14 @@ def test_the_manifest_names_what_it_was_made_from(small_network, rng, tmp_path, 
     layer = first_layer(network, rng.standard_normal((9, 64)).astype(np.float32))
     (tmp_path / "mine").mkdir()
     stored = write_encoder(
-        tmp_path / "mine", "m0", network, layer, ARCFACE_INPUT, detector=default_encoder, source="a test"
+        tmp_path / "mine", "m0", network, layer, ARCFACE_INPUT, "BGR", detector=default_encoder, source="a test"
     )
     again = stored_encoder(str(tmp_path / "mine"))
     assert again.manifest == stored.manifest
     assert again.missing() == again.damaged() == ()
     assert again.manifest.encoder.dimensions == 6
     assert again.manifest.models[0].source == "a test"
+    assert (again.manifest.models[0].trained_on, again.manifest.models[0].input.channels) == ("BGR", "RGB")
 
 
 def test_the_documented_run_learns_and_loses_nothing(faces, default_encoder):

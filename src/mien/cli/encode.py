@@ -20,6 +20,7 @@ def encode(
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
     cluster: options.ClusterOption = None,
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Turn photos into embeddings; a run that was cut off goes on where it stopped."""
@@ -30,6 +31,7 @@ def encode(
     from mien.encoding.store import encoder_for  # noqa: PLC0415
     from mien.report.photos import photo_document, write_photos  # noqa: PLC0415
     from mien.storage.formats import check_writable, write_encodings  # noqa: PLC0415
+    from mien.storage.outputs import refuse_existing  # noqa: PLC0415
 
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
@@ -37,6 +39,8 @@ def encode(
     if out.is_dir() or not out.parent.is_dir():
         raise MienError(f"{out}: give the name of a file in a folder that is there")
     journal, table = out.with_name(f"{out.name}.partial"), out.with_name(f"{out.name}.photos.csv")
+    for path in (out, *(() if journal.exists() else (table,))):  # a run that was cut off may have left a table
+        refuse_existing(path, force=force)
     own_files = {path.resolve() for path in (out, journal, table)}
     found = find_photos(paths, short_ids=short_ids or suffix == ".csv", own_files=own_files)
     photos = chosen_photos(found, face)
@@ -64,6 +68,8 @@ def encode(
         show.print_json({"out": str(out), "encoder": loaded.encoder.as_dict(), "encoded": encoded, "photos": documents})
         return
     show.print_first(refusals(results), f"photos were refused, see {table}")
+    if taken := sum(isinstance(result, EncodedPhoto) and bool(result.facts.taken_as_official) for result in results):
+        show.note(f"{taken:,} photos that would have been refused were taken as officially, see {table}")
     show.console().print(
         f"{show.text(str(out))}: {encoded:,} of {len(results):,} photos encoded by {show.text(str(loaded.encoder))};"
         f" what was seen on each is in {show.text(str(table))}",

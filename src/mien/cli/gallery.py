@@ -15,6 +15,7 @@ from mien.report.gallery import gallery_document
 from mien.storage.changes import import_cohort
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_cohort
+from mien.storage.outputs import refuse_existing
 from mien.storage.verification import problems
 
 app = typer.Typer(help="Build, extend, check and export a gallery of diagnosed patients.", no_args_is_help=True)
@@ -104,9 +105,11 @@ def verify(directory: Directory, json: options.JsonOption = False) -> None:
 def export(
     directory: Directory,
     out: Annotated[Path, typer.Option(help="The Parquet file to write: a cohort table.")],
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Write a gallery as one Parquet file, which `gallery build` reads."""
+    refuse_existing(out, force=force)
     with show.progress("exporting"):
         rows = Gallery.export(directory, out)
     if json:

@@ -41,8 +41,9 @@ FaceOption = Annotated[
     list[str] | None,
     typer.Option(
         "--face",
-        metavar="N|main|PHOTO=N",
-        help="Which face of a photo with several: its number from the left, or the most prominent one.",
+        metavar="N|main|official|PHOTO=N",
+        help="Which face of a photo with several: its number from the left, or the most prominent one. For studies, not"
+        " for `rank`: 'official' takes the surest face, as the official pipeline does, where a photo would be refused.",
     ),
 ]
 MetadataOption = Annotated[
@@ -73,6 +74,7 @@ ClusterOption = Annotated[
         help="Work on a Dask cluster: this machine's cores, a scheduler's address, or the file that it wrote.",
     ),
 ]
+ForceOption = Annotated[bool, typer.Option("--force", help="Write over an output that exists.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine output.")]
 
 

@@ -82,14 +82,15 @@ def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> lis
     for given in faces or ():
         image_id, equals, choice = given.rpartition("=")
         which = image_id if equals else None
-        if not re.fullmatch("main|[1-9][0-9]{0,3}", choice):
-            raise typer.BadParameter(f"give a number from 1 on, 'main' or PHOTO=N, not {given!r}", param_hint="--face")
+        if not re.fullmatch("main|official|[1-9][0-9]{0,3}", choice):
+            hint = f"give a number from 1 on, 'main', 'official' or PHOTO=N, not {given!r}"
+            raise typer.BadParameter(hint, param_hint="--face")
         if which is not None and which not in paths:
             hint = f"there is no photo {shown(which)}; the photos are {shown_ids(paths)}"
             raise typer.BadParameter(hint, param_hint="--face")
-        if which in choice_of or (which is None and choice != "main" and len(paths) > 1):
+        if which in choice_of or (which is None and choice.isdecimal() and len(paths) > 1):
             raise typer.BadParameter(f"say of which photo: PHOTO={choice}", param_hint="--face")
-        choice_of[which] = "main" if choice == "main" else int(choice)
+        choice_of[which] = int(choice) if choice.isdecimal() else "main" if choice == "main" else "official"
     every = choice_of.get(None)
     return [Photo(image_id, path, choice_of.get(image_id, every)) for image_id, path in paths.items()]
 

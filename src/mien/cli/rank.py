@@ -19,6 +19,7 @@ from mien.core.ranking import rank as rank_queries
 from mien.report.rankings import check_out, examination_document, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_queries
+from mien.storage.outputs import refuse_existing
 from mien.storage.sharded import AnyGallery, ShardedGallery
 
 QUERIES_PER_STEP = 500  # between two movements of the progress bar
@@ -40,6 +41,7 @@ def rank(
     allow_missing: options.AllowMissingOption = False,
     cluster: options.ClusterOption = None,
     out: Annotated[Path | None, typer.Option(help="Write the rankings to a .json, .tsv or .parquet file.")] = None,
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Rank the gallery's disorders for one or many patients, with the evidence for every rank."""
@@ -48,6 +50,7 @@ def rank(
         raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
     if out is not None:
         check_out(out, inputs=[*([encodings] if encodings else photos or ()), *(metadata or ())], galleries=gallery)
+        refuse_existing(out, force=force)
     _check_queries(photos, encodings, metadata, face)
     limit = None if top.lower() == "all" else int(top)
     with _opened(gallery, cluster) as opened:
@@ -108,6 +111,8 @@ def _check_queries(
         raise typer.BadParameter("--metadata belongs to --encodings: all photos are of one patient")
     if face and not photos:
         raise typer.BadParameter("--face belongs to photos")
+    if any(given.rpartition("=")[2] == "official" for given in face or ()):
+        raise typer.BadParameter("--face official is for studies: of a patient, say which face is meant")
 
 
 def _queries(

@@ -11,7 +11,8 @@ import typer
 from mien.cli import options, show
 from mien.core.roster import Roster
 from mien.core.study import Study
-from mien.storage.formats.gmdb_folder import ENCODINGS, require_empty, write_gmdb
+from mien.storage.formats.gmdb_folder import ENCODINGS, write_gmdb
+from mien.storage.outputs import refuse_existing
 from mien.version import __version__
 
 
@@ -20,16 +21,17 @@ def simulate(
     seed: Annotated[int, typer.Option(help="The same seed gives the same patients.", min=0)] = 1,
     growth: Annotated[int, typer.Option(help="So many times as many disorders, patients and images.", min=1)] = 1,
     csv: Annotated[bool, typer.Option("--csv", help="Write the encodings in the GM-Arc layout too.")] = False,
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Write a folder of GMDB's shape, metadata tables and encodings, in which nobody is real."""
     from mien.simulation.study import simulated_gmdb, version  # noqa: PLC0415 scipy is heavy
 
-    require_empty(out)
+    refuse_existing(out, force=force)
     with show.progress("simulating"):
         study = simulated_gmdb(seed, growth=growth)
     with show.progress("writing") as report:
-        write_gmdb(out, study, version(seed, growth), csv=csv, progress=report)
+        write_gmdb(out, study, version(seed, growth), csv=csv, force=force, progress=report)
     _print_result(out, study, seed, json=json)
 
 

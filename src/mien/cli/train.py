@@ -12,6 +12,7 @@ import typer
 
 from mien.cli import options, show
 from mien.core.errors import InvalidFileError, MienError
+from mien.storage.outputs import refuse_existing
 from mien.training.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from mien.training.run import EpochLine
 
 PresetName = StrEnum("PresetName", {name: name for name in PRESETS})  # type: ignore[misc] # names come from the table
+FaceName = StrEnum("FaceName", ["main", "official"])
+ChannelsName = StrEnum("ChannelsName", {"RGB": "RGB", "BGR": "BGR"})
 TableOption = Annotated[Path, typer.Option(readable=False, help="Table: image_id, subject, label.")]
 
 
@@ -31,9 +34,17 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write; what was cut off goes on there.")],
     epochs: Annotated[int | None, typer.Option(help="Other than the preset's 50.", min=1)] = None,
     batch: Annotated[int | None, typer.Option(help="Images in a batch, other than the preset's.", min=2)] = None,
+    channels: Annotated[
+        ChannelsName | None,
+        typer.Option(case_sensitive=False, help="Order of channels to train on, other than the official BGR."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same network.", min=0)] = 11,
     short_ids: options.ShortIdsOption = False,
-    main_face: Annotated[bool, typer.Option("--main-face", help="Of several faces, take the most prominent.")] = False,
+    face: Annotated[
+        FaceName | None,
+        typer.Option(help="Of several faces the most prominent; or the official pipeline's choice, see `mien encode`."),
+    ] = None,
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Fine-tune an encoder on diagnosed patients: a new last layer for a frozen network."""
@@ -45,11 +56,18 @@ def train(
     from mien.training.crops import load_data  # noqa: PLC0415
     from mien.training.cut import cut  # noqa: PLC0415
     from mien.training.export import check_name, write_encoder  # noqa: PLC0415
-    from mien.training.run import Run, run_training  # noqa: PLC0415
+    from mien.training.run import CHECKPOINT, Run, run_training  # noqa: PLC0415
 
     published = PRESETS[preset]
-    chosen = replace(published, epochs=epochs or published.epochs, batch=batch or published.batch)
+    chosen = replace(
+        published,
+        epochs=epochs or published.epochs,
+        batch=batch or published.batch,
+        channels=published.channels if channels is None else "RGB" if channels == ChannelsName.RGB else "BGR",
+    )
     check_name(out)
+    if not (out / CHECKPOINT).exists():  # a run that was cut off goes on
+        refuse_existing(out, force=force)
     content, scaling = _base(base)
     network = cut(content)
     finder = stored_encoder(DEFAULT)
@@ -61,12 +79,16 @@ def train(
             looked_at,
             finder.load().detector,
             short_ids=short_ids,
-            face="main" if main_face else None,
+            face=None if face is None else "main" if face == FaceName.main else "official",
             progress=report,
         )
+    show.print_first(data.taken_as_official, "photos were taken as officially")
     out.mkdir(parents=True, exist_ok=True)
     log: list[EpochLine] = []
-    source = f"fine-tuned by mien train: preset {preset}, {chosen.epochs} epochs, seed {seed}, from {base}"
+    source = (
+        f"fine-tuned by mien train: preset {preset}, {chosen.epochs} epochs, {chosen.channels} crops, seed {seed},"
+        f" from {base}"
+    )
     with show.progress("training") as report:
 
         def heard(line: EpochLine) -> None:
@@ -75,7 +97,12 @@ def train(
 
         done = run_training(Run(data, network, scaling, chosen, seed), out, heard)
     write_training(out, [line._asdict() for line in log], source)
-    stored = write_encoder(out, str(preset), network, done.layer, scaling, detector=finder, source=source)
+    stored = write_encoder(
+        out, str(preset), network, done.layer, scaling, chosen.channels, detector=finder, source=source
+    )
+    if chosen.channels != scaling.channels:
+        how = f"trained on {chosen.channels} crops, and fed {scaling.channels} as its base network is"
+        show.note(f"{how}: --channels {scaling.channels} trains on what the encoder is fed")
     last = log[-1]
     if json:
         show.print_json({"encoder": stored.manifest.encoder.as_dict(), "folder": str(out), "last": last._asdict()})

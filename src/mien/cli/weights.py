@@ -9,6 +9,7 @@ import typer
 
 from mien.cli import options, show
 from mien.core.errors import InvalidFileError, MienError, WeightsError
+from mien.storage.outputs import refuse_existing
 
 app = typer.Typer(help="Get, convert and check the weights of encoders.", no_args_is_help=True)
 
@@ -70,6 +71,7 @@ def convert(
         str | None, typer.Option("--as", metavar="ENCODER/PART", help="What it is to be, e.g. gm-arc/m0.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Or a file to write it to.")] = None,
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Turn weights into a network that mien runs; nothing of FILE is executed."""
@@ -80,10 +82,15 @@ def convert(
     inputs = {path.resolve() for path in (file, base) if path is not None}
     if out is not None and (out.suffix.lower() != ".onnx" or out.resolve() in inputs):
         raise MienError(f"{out}: give a name that ends in .onnx, and not that of an input")
+    if out is not None:
+        refuse_existing(out, force=force)
     content = _network(file, base)
     if role is not None:
         name, _, part = role.rpartition("/")
-        stored = stored_encoder(name).put(part, content)
+        stored = stored_encoder(name)
+        if stored.holds_another(part, content):
+            refuse_existing(stored.folder / stored.manifest.parts[part].file, force=force)
+        stored = stored.put(part, content)
         written = stored.folder / stored.manifest.parts[part].file
     else:
         assert out is not None

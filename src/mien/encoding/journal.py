@@ -59,7 +59,7 @@ class Journal:
             ).fetchone()
         if row is None or row[0] != photo.fingerprint:
             return False
-        return row[1] == str(photo.face) or (row[2] == 1 and photo.face in {None, "main", 1})
+        return row[1] == str(photo.face) or (row[2] == 1 and photo.face in {None, "main", "official", 1})
 
     def add(self, photo: Photo, fingerprint: str, result: EncodedPhoto) -> None:
         """Keeps the result for a photo that was like this before it was read; `commit` makes it last."""

@@ -19,6 +19,7 @@ Name = Annotated[str, StringConstraints(pattern=NAME)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Channels = Literal["RGB", "BGR"]
 
 
 class _Part(BaseModel):
@@ -28,7 +29,7 @@ class _Part(BaseModel):
 class Scaling(_Part):
     """How pixels 0 to 255 become a network's input: (pixel - mean) / deviation, per channel and in this order."""
 
-    channels: Literal["RGB", "BGR"]
+    channels: Channels
     mean: tuple[Finite, Finite, Finite]
     deviation: tuple[Positive, Positive, Positive]
 
@@ -87,6 +88,7 @@ class ModelManifest(NetworkFile):
 
     name: Name
     dimensions: Annotated[int, Field(ge=1, le=1 << 16)]
+    trained_on: Channels | None = None  # in fine-tuning, which may have been another order than `input` says
 
 
 class EncoderManifest(_Part):

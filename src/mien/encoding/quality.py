@@ -36,6 +36,7 @@ class PhotoFacts:
     turn: float  # where the nose is between the eyes: 0 is the middle, 0.5 under an eye
     nod: float  # where the nose is between eyes (0) and mouth (1)
     outside: float  # share of the face's box that is not on the photo
+    taken_as_official: str | None = None  # why it would have been refused; None: it would not
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -51,6 +52,9 @@ class PhotoFacts:
             "the head is turned to the side: a photo from the front would tell more": abs(self.turn) > MOST_TURN,
             "the head is tilted up or down: a photo from the front would tell more": not low < self.nod < high,
             f"{self.outside:.0%} of the face is not on the photo": self.outside > MOST_OUTSIDE,
+            f"the surest face was taken, as officially; without --face official: {self.taken_as_official}": (
+                self.taken_as_official is not None
+            ),
         }
         return tuple(sentence for sentence, holds in found.items() if holds)
 
@@ -76,6 +80,7 @@ def facts_of(subject: Subject) -> PhotoFacts:
         turn=round(turn, 3),
         nod=round(nod, 3),
         outside=round(subject.outside, 3),
+        taken_as_official=subject.refusal,
     )
 
 

@@ -75,6 +75,12 @@ class StoredEncoder:
         check_network(content, part.file)
         return content
 
+    def holds_another(self, role: str, content: bytes) -> bool:
+        """Whether there is a sound network for this role that another one would replace."""
+        part = self.manifest.parts.get(role)
+        there = part is not None and (self.folder / part.file).is_file() and role not in self.damaged()
+        return there and self._bytes(role) != content
+
     def put(self, role: str, content: bytes) -> StoredEncoder:
         """Stores a network; where the manifest already says which one it must be, another is refused."""
         part = self.manifest.parts.get(role)

@@ -17,10 +17,13 @@ from mien.encoding.photo import Pixels
 LEAST_CONFIDENCE = 0.5  # of a face that can be encoded
 SURE = 0.9  # a second face counts from here on, if it is large enough
 COMPANION_SIZE = 0.5  # of the main face's; what is smaller is a bystander
-SECOND_LOOK = 0.02  # the official pipeline's own threshold: the face is known to be there
+OFFICIAL_CONFIDENCE = 0.02  # from which on the official pipeline takes a face for one
 SAME_PLACE = 0.5  # of the face's size, between two looks at one face
+NO_FACE = "no face was found: take a photo from the front, with the whole face on it"
 
-Choice = int | Literal["main"] | None  # a face's number from the left, the most prominent one, or "there is one only"
+# a face's number from the left, the most prominent one, "there is one only", or the same with the official pipeline's
+# choice where that would be refused
+Choice = int | Literal["main", "official"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,19 +35,27 @@ class Subject:
     landmarks: Floats  # on the levelled photo
     outside: float  # share of the face's box that is not on the photo
     faces: int  # that could have been meant
+    refusal: str | None  # why it would have been refused, had the official pipeline's choice not been asked for
 
 
 def find_subject(photo: Pixels, detector: Detector, choice: Choice) -> Subject:
     """The chosen face of a photo, or a refusal that says which faces there are."""
-    candidates = companions(detector.faces(photo, least_confidence=LEAST_CONFIDENCE), photo.shape[:2])
-    face = chosen_face(candidates, choice, photo.shape[:2])
+    size, refusal = photo.shape[:2], None
+    candidates = companions(detector.faces(photo, least_confidence=LEAST_CONFIDENCE), size)
+    try:
+        face = chosen_face(candidates, choice, size)
+    except InvalidPhotoError as error:
+        if choice != "official":
+            raise
+        refusal, face = str(error), surest_face(detector.faces(photo, least_confidence=OFFICIAL_CONFIDENCE))
     level = levelled(photo, face.landmarks)
-    again = seen_again(face, detector.faces(level, least_confidence=SECOND_LOOK))
+    found = detector.faces(level, least_confidence=OFFICIAL_CONFIDENCE)
+    again = seen_again(face, found) if refusal is None else surest_face(found).landmarks
     # cut to whole pixels as the official pipeline does: an official gallery and a photo encoded here are to agree
     whole = np.trunc(again)
     if not np.ptp(whole, axis=0).all():
         raise InvalidPhotoError("the face is too small to be aligned: send a larger photo")
-    return Subject(aligned_crop(level, whole), face, again, outside_share(face.box, photo.shape[:2]), len(candidates))
+    return Subject(aligned_crop(level, whole), face, again, outside_share(face.box, size), len(candidates), refusal)
 
 
 def outside_share(box: Floats, size: Sequence[int]) -> float:
@@ -80,15 +91,23 @@ def companions(faces: Sequence[Face], size: Sequence[int]) -> list[Face]:
 def chosen_face(faces: Sequence[Face], choice: Choice, size: Sequence[int]) -> Face:
     """The face that the user means."""
     if not faces:
-        raise InvalidPhotoError("no face was found: take a photo from the front, with the whole face on it")
+        raise InvalidPhotoError(NO_FACE)
     if choice == "main":
         return max(faces, key=lambda face: prominence(face, size))
-    if choice is None and len(faces) > 1:
-        raise SeveralFacesError([face.whole_box for face in faces])
-    number = 1 if choice is None else choice
-    if not 1 <= number <= len(faces):
-        raise InvalidPhotoError(f"there is no face {number}: {len(faces)} could be meant")
-    return faces[number - 1]
+    if not isinstance(choice, int):
+        if len(faces) > 1:
+            raise SeveralFacesError([face.whole_box for face in faces])
+        return faces[0]
+    if not 1 <= choice <= len(faces):
+        raise InvalidPhotoError(f"there is no face {choice}: {len(faces)} could be meant")
+    return faces[choice - 1]
+
+
+def surest_face(faces: Sequence[Face]) -> Face:
+    """The face that the official pipeline takes, at each of its two looks."""
+    if not faces:
+        raise InvalidPhotoError(NO_FACE)
+    return max(faces, key=lambda face: face.confidence)
 
 
 def seen_again(face: Face, faces: Sequence[Face]) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ class TrainingData:
     crops: Pixels  # (images, 112, 112, 3)
     train: Rows
     validation: Rows
+    taken_as_official: tuple[str, ...] = ()  # photos that would have been refused, and why
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
@@ -73,21 +74,21 @@ def load_data(
         images = [image_of_id[label.image_id] for label in labels]
         return Rows(np.array(images), np.array([class_of_id[label.disorder_id] for label in labels]))
 
-    data = TrainingData(
-        classes, np.empty((len(paths), CROP_SIDE, CROP_SIDE, 3), np.uint8), rows(train), rows(validation)
-    )
-    problems = []
+    crops = np.empty((len(paths), CROP_SIDE, CROP_SIDE, 3), np.uint8)
+    data = TrainingData(classes, crops, rows(train), rows(validation))
+    problems, taken = [], []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        crops = pool.map(lambda path: _crop(path, detector, face), paths)
-        for image, (image_id, crop) in enumerate(zip(image_ids, crops, strict=True)):
+        found = pool.map(lambda path: _crop(path, detector, face), paths)
+        for image, (image_id, crop) in enumerate(zip(image_ids, found, strict=True)):
             if isinstance(crop, InvalidPhotoError):
                 problems.append(f"photo {shown(image_id)}: {crop}")
             else:
-                data.crops[image] = crop
+                crops[image], refusal = crop
+                taken += [] if refusal is None else [f"photo {shown(image_id)} was taken as officially: {refusal}"]
             progress(image + 1, len(image_ids))
     if problems:
         raise InvalidFileError(folder, problems, advice="mend these, or take them out of the tables")
-    return data
+    return replace(data, taken_as_official=tuple(taken))
 
 
 def _paths(folder: Path, image_ids: Collection[str], *, short_ids: bool) -> list[Path]:
@@ -98,10 +99,12 @@ def _paths(folder: Path, image_ids: Collection[str], *, short_ids: bool) -> list
     return [found[image_id] for image_id in image_ids]
 
 
-def _crop(path: Path, detector: Detector, face: Choice) -> Pixels | InvalidPhotoError:
+def _crop(path: Path, detector: Detector, face: Choice) -> tuple[Pixels, str | None] | InvalidPhotoError:
+    """A photo's crop, and why it would have been refused but for `face`."""
     try:
         pixels = decode_photo(read_photo(path))
         aligned = pixels.shape[:2] == (CROP_SIDE, CROP_SIDE)
-        return pixels if aligned else find_subject(pixels, detector, face).crop
+        subject = None if aligned else find_subject(pixels, detector, face)
     except InvalidPhotoError as error:
         return error
+    return (pixels, None) if subject is None else (subject.crop, subject.refusal)

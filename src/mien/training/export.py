@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from mien.core.errors import InvalidFileError
-from mien.encoding.manifest import NAME, EncoderManifest, ModelManifest, Scaling
+from mien.encoding.manifest import NAME, Channels, EncoderManifest, ModelManifest, Scaling
 from mien.encoding.store import MANIFEST, StoredEncoder, sha256_of, write_whole
 from mien.training.cut import CutNetwork, FeatureLayer, joined
 
@@ -27,6 +27,7 @@ def write_encoder(
     network: CutNetwork,
     layer: FeatureLayer,
     scaling: Scaling,
+    trained_on: Channels,
     detector: StoredEncoder,
     source: str,
 ) -> StoredEncoder:
@@ -40,6 +41,7 @@ def write_encoder(
         licence="that of the base network and of the photos it was trained on",
         source=source,
         dimensions=len(layer.weight),
+        trained_on=trained_on,
     )
     manifest = EncoderManifest(name=folder.resolve().name, detector=detector.manifest.detector, models=(model,))
     write_whole(folder / model.file, content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,19 @@ class Preset:
     head_decay: float = 5e-4
     epochs: int = 50  # all of them: no early stop, no choice among them
     dropout: float = 0.5  # before the head
-    patience: int = 5  # epochs without a better validation accuracy before rates fall
+    images_per_step: int = 10_000  # of an epoch, cut to whole batches; the end of an epoch is a step as well
+    patience: int = 5  # steps without a better validation accuracy before rates fall
     threshold: float = 5e-4  # what counts as better, relative
     factor: float = 0.5  # by which rates fall
     least_rate: float = 1e-5
     least_class_weight: float = 0.5
+    channels: Literal["RGB", "BGR"] = "BGR"  # of a crop in training: official scripts read it so, and do not swap it
     augmentation: Augmentation = Augmentation()
+
+    @property
+    def batches_per_step(self) -> int:
+        """After how many batches of an epoch the scheduler makes a step."""
+        return max(1, self.images_per_step // self.batch)
 
 
 PRESETS = {

@@ -44,8 +44,9 @@ class EpochLine(NamedTuple):
     loss: float  # of the batches, as they came
     validation_top1: float
     validation_top5: float
-    feature_rate: float  # in this epoch
+    feature_rate: float  # before the step that ends the epoch
     head_rate: float
+    steps: int  # of the scheduler so far, those within epochs too
 
 
 class Trained(NamedTuple):
@@ -75,6 +76,7 @@ class Run:
             "preset": asdict(self.preset),
             "seed": self.seed,
             "base": sha256_of(self.network.trunk + self.network.weight.tobytes()),
+            "input": [*self.scaling.mean, *self.scaling.deviation],
             "data": sha256_of(content + repr(data.classes).encode()),
         }
 
@@ -85,7 +87,7 @@ def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] =
     torch.use_deterministic_algorithms(mode=True)
     data, preset = run.data, run.preset
     with Trunk(run) as trunk:
-        validation = trunk.activations(data.validation.image_of_row)
+        validation, truth = trunk.activations(data.validation.image_of_row), data.validation.class_of_row
         some = data.train.image_of_row[:: max(1, len(data.train.image_of_row) // ROWS_FOR_STATISTICS)]
         layer = first_layer(run.network, trunk.activations(some) if run.network.norm is None else validation)
         torch.manual_seed(run.seed)
@@ -95,13 +97,18 @@ def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] =
         for line in log:
             progress(line)
         for epoch in range(len(log) + 1, preset.epochs + 1):
-            rates = [group["lr"] for group in trainee.optimizer.param_groups]
             torch.manual_seed(int(np.random.default_rng([run.seed, epoch, 0]).integers(2**31)))  # for the dropout
-            losses = [trainee.learn(*batch) for batch in trunk.batches(epoch)]
+            losses = []
+            for number, batch in enumerate(trunk.batches(epoch), start=1):
+                losses.append(trainee.learn(*batch))
+                if number % preset.batches_per_step == 0:
+                    trainee.scheduler.step(accuracy(trainee.scores(validation), truth, top=5))
+            feature_rate, head_rate = (group["lr"] for group in trainee.optimizer.param_groups)
             scores = trainee.scores(validation)
-            top1, top5 = (accuracy(scores, data.validation.class_of_row, top=top) for top in (1, 5))
+            top1, top5 = (accuracy(scores, truth, top=top) for top in (1, 5))
             trainee.scheduler.step(top5)
-            log.append(EpochLine(epoch, float(np.mean(losses)), top1, top5, *rates))
+            steps = trainee.scheduler.last_epoch
+            log.append(EpochLine(epoch, float(np.mean(losses)), top1, top5, feature_rate, head_rate, steps))
             _save(folder / CHECKPOINT, run, trainee, log)
             progress(log[-1])
     return Trained(trainee.layer, trainee, log)
@@ -123,6 +130,7 @@ class Trunk:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.network = Network(run.network.trunk, "the base network", [run.network.weight.shape[1]])
+        self.scaling = run.scaling.model_copy(update={"channels": "RGB"})  # crops come as the preset orders them
         self.pool = ThreadPoolExecutor(os.cpu_count())
 
     def __enter__(self) -> Trunk:
@@ -132,8 +140,13 @@ class Trunk:
         self.pool.shutdown(cancel_futures=True)
 
     def activations(self, images: Ints) -> Float32s:
-        """Of crops as they are."""
-        return _gathered(self._started([self.run.data.crops[image] for image in images.tolist()], lambda crop: crop))
+        """Of crops that are not varied."""
+        return _gathered(self._started(images.tolist(), self._crop))
+
+    def _crop(self, image: int) -> Pixels:
+        """With its channels in the order of the preset, before anything is done to it, as officially."""
+        crop: Pixels = self.run.data.crops[image]
+        return crop if self.run.preset.channels == "RGB" else np.ascontiguousarray(crop[..., ::-1])
 
     def batches(self, epoch: int) -> Iterator[tuple[Float32s, Ints]]:
         """Activations and classes of the training rows in an order of chance, each crop varied by chance."""
@@ -153,14 +166,13 @@ class Trunk:
         how, seed = self.run.preset.augmentation, self.run.seed
 
         def vary(row: int) -> Pixels:
-            crop = self.run.data.crops[rows.image_of_row[row]]
-            return augmented(crop, how, rng=np.random.default_rng([seed, epoch, row + 1]))
+            return augmented(self._crop(rows.image_of_row[row]), how, rng=np.random.default_rng([seed, epoch, row + 1]))
 
         return self._started(batch.tolist(), vary)
 
     def _started(self, items: Sequence[Any], crop_of: Callable[[Any], Pixels]) -> list[Future[Float32s]]:
         def job(part: Sequence[Any]) -> Float32s:
-            return self.network.run(self.run.scaling.scaled(np.stack([crop_of(item) for item in part])))[0]
+            return self.network.run(self.scaling.scaled(np.stack([crop_of(item) for item in part])))[0]
 
         parts = [items[start : start + CROPS_PER_RUN] for start in range(0, len(items), CROPS_PER_RUN)]
         return [self.pool.submit(job, part) for part in parts]

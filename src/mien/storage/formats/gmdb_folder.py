@@ -22,6 +22,7 @@ from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_images, read_names
 from mien.storage.formats.image_metadata import read_image_metadata, write_image_metadata
 from mien.storage.formats.text_tables import read_table, write_table
+from mien.storage.outputs import refuse_existing
 
 METADATA = "gmdb_metadata"
 ENCODINGS, GM_ARC_ENCODINGS = "encodings.parquet", "all_encodings.csv"
@@ -196,35 +197,31 @@ def write_gmdb(
     version: str,
     *,
     csv: bool = False,
+    force: bool = False,
     progress: Progress = silent,
 ) -> None:
-    """Writes a study as a new folder with tables and encodings; with `csv`, also encodings in the GM-Arc layout."""
-    require_empty(out)
+    """Writes a study as a new folder with tables and encodings; with `csv`, also encodings in the GM-Arc layout.
+
+    `force`: the tables and encodings of a study that is there go; whatever else is there stays.
+    """
     if not VERSION.fullmatch(version):
         raise MienError(f"the version {shown(version)} becomes part of file names: use letters, digits, '.', '-', '+'")
     _check_folds(study)
     try:
+        refuse_existing(out, force=force)
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="unfinished-", dir=out) as name:
             unfinished = Path(name)
             (unfinished / METADATA).mkdir()
             _write_tables(unfinished / METADATA, study, version)
             _write_encodings(unfinished, study.encodings, csv=csv, progress=progress)
+            for old in (GM_ARC_ENCODINGS, ENCODINGS, METADATA):
+                if (out / old).exists():
+                    (out / old).rename(unfinished / f"old-{old}")
             for finished in (*([GM_ARC_ENCODINGS] if csv else []), ENCODINGS, METADATA):
                 (unfinished / finished).rename(out / finished)
     except OSError as error:
         raise MienError(f"{out}: {error.strerror or error}: choose a folder with room that you may write to") from error
-
-
-def require_empty(out: Path) -> None:
-    """Refuses a place for a new folder where something is already."""
-    try:
-        if any(out.iterdir()):
-            raise MienError(f"{out} is not empty: choose another folder, or empty this one")
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise MienError(f"{out}: {error.strerror}: choose another folder") from error
 
 
 def _check_folds(study: Study) -> None:

@@ -1,0 +1,129 @@
+"""No output is written over in silence: it is refused, and --force replaces it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+import typer
+from PIL import Image
+
+from mien import Gallery
+from mien.cli.main import app
+from mien.core.errors import MienError
+from mien.encoding.store import stored_encoder
+from mien.storage.formats.cohort_parquet import write_cohort_parquet
+from mien.storage.outputs import refuse_existing
+
+from cohorts import random_cohort
+from pictures import two_portraits
+
+KEPT = b"somebody's only copy"
+
+
+@pytest.fixture
+def lab(tmp_path, rng):
+    """A gallery, its table and a portrait."""
+    cohort = random_cohort(rng, disorders=4, representations=2, dimensions=6)
+    write_cohort_parquet(
+        tmp_path / "c.parquet", cohort.roster, cohort.encodings.encoder, lambda images: cohort.embeddings[images]
+    )
+    Gallery.build(tmp_path / "gallery", cohort)
+    Image.fromarray(two_portraits()[:, :300]).save(tmp_path / "portrait.png")
+    return tmp_path
+
+
+def commands(lab):
+    """Every command that writes a file of the user's choice."""
+    return {
+        "rank": ("rank", "--gallery", lab / "gallery", "--encodings", lab / "c.parquet", "--out", lab / "out.tsv"),
+        "export": ("gallery", "export", lab / "gallery", "--out", lab / "out.parquet"),
+        "encode": ("encode", lab / "portrait.png", "--out", lab / "out.parquet"),
+        "convert": (
+            "weights",
+            "convert",
+            stored_encoder("mobilefacenet").folder / "m0.onnx",
+            "--out",
+            lab / "out.onnx",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["rank", "export", "encode", "convert"])
+def test_a_file_that_exists_is_refused_and_replaced_by_force(mien, lab, default_encoder, name):
+    command = commands(lab)[name]
+    out = command[-1]
+    out.write_bytes(KEPT)
+    before = sorted(lab.iterdir())
+    code, printed, err = mien(*command)
+    assert (code, printed) == (1, "")
+    assert f"{out} exists already" in err
+    assert "--force" in err
+    assert out.read_bytes() == KEPT
+    assert sorted(lab.iterdir()) == before
+    assert mien(*command, "--force")[0] == 0
+    assert out.read_bytes() != KEPT
+
+
+def test_a_run_that_was_cut_off_goes_on_without_force(mien, lab, default_encoder, monkeypatch):
+    command = commands(lab)["encode"]
+    monkeypatch.setattr("mien.storage.formats.write_encodings", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert mien(*command)[0] == 130
+    monkeypatch.undo()
+    assert (lab / "out.parquet.partial").exists()
+    assert mien(*command)[0] == 0
+    assert len(pq.read_table(lab / "out.parquet")) == 1
+    (lab / "out.parquet").rename(lab / "mine.parquet")
+    code, _, err = mien(*command)  # the table of photos of what is called mine now
+    assert code == 1
+    assert "out.parquet.photos.csv exists already" in err
+
+
+def test_a_network_of_an_encoder_is_not_replaced_by_another_one(mien, default_encoder, tmp_path, monkeypatch):
+    monkeypatch.setenv("MIEN_CACHE", str(tmp_path))
+    detector, other = (tmp_path / name for name in ("detector.onnx", "other.onnx"))
+    shutil.copy(default_encoder.folder / "retinaface.onnx", detector)
+    shutil.copy(detector, other)
+    other.write_bytes(
+        other.read_bytes() + b"\x72\x02hi"
+    )  # a field of ONNX that says nothing: other bytes, same network
+    convert = ("weights", "convert", "--as", "gm-arc/detector")
+    for _ in range(2):
+        assert mien(*convert, detector)[0] == 0
+    stored = tmp_path / "gm-arc" / "retinaface.onnx"
+    code, _, err = mien(*convert, other)
+    assert code == 1
+    assert f"{stored} exists already" in err
+    assert stored.read_bytes() == detector.read_bytes()
+    stored.write_bytes(b"damaged")
+    assert mien(*convert, detector)[0] == 0  # which is what the advice on a damaged one says
+    assert mien(*convert, other, "--force")[0] == 0
+    assert stored.read_bytes() == other.read_bytes()
+
+
+def test_links_and_folders_are_there_too_but_an_empty_folder_is_free(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    refuse_existing(tmp_path / "new")
+    refuse_existing(tmp_path / "empty")
+    for name in ("full", "link"):
+        with pytest.raises(
+            MienError, match=f"{name} exists already: choose another name, or write over it with --force"
+        ):
+            refuse_existing(tmp_path / name)
+        refuse_existing(tmp_path / name, force=True)
+
+
+def test_every_command_with_an_output_has_force():
+    def leaves(command, name=""):
+        for child in getattr(command, "commands", {}).values():
+            yield from leaves(child, f"{name} {child.name}".strip())
+        if not hasattr(command, "commands"):
+            yield name, {parameter.name for parameter in command.params}
+
+    with_output = {name: names for name, names in leaves(typer.main.get_command(app)) if "out" in names}
+    assert {"encode", "rank", "gallery export", "simulate", "train", "weights convert"} <= set(with_output)
+    assert {name for name, names in with_output.items() if "force" not in names} <= {"reproduce"}
