@@ -110,13 +110,41 @@ def test_every_error_is_a_mien_error():
 
 
 def test_every_equation_has_its_function():
-    table = (ROOT / "docs" / "equations.md").read_text()
+    table = (ROOT / "docs" / "paper.md").read_text()
     rows = re.findall(r"^\| `([^`]+)`(?:, `([^`]+)`)? \| `(mien\.[a-z_.]+)\.([a-z_]+)` \|", table, flags=re.MULTILINE)
     assert len(rows) == 11
     for label, other_label, module, name in rows:
         function = getattr(__import__(module, fromlist=[name]), name)
         for text in filter(None, (label, other_label)):
             assert text in function.__doc__, f"{name} does not say that it is {text}"
+
+
+class TestTheMapOfThePaper:
+    """docs/paper.md against the paper, the experiments and the report."""
+
+    page = (ROOT / "docs" / "paper.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| `([a-z:-]+)` \| `([a-z_]+)` \| ([^|]+) \|$", page, flags=re.MULTILINE)
+
+    def test_no_table_figure_equation_or_note_is_missing(self):
+        paper = ROOT.parent / "shared" / "paper" / "paper.tex"
+        if not paper.exists():
+            pytest.skip("the paper's source is not beside the project")
+        labels = re.findall(r"\\label\{((?:fig|tbl|eq|supp)[^}]*)\}", paper.read_text())
+        named = re.findall(r"`((?:fig|tbl|eq|supp):[a-z:-]+)`", self.page)
+        assert sorted(named) == sorted(labels)
+
+    def test_every_experiment_is_there_and_none_is_left_out(self):
+        from mien.evaluation.experiments import EXPERIMENTS
+
+        assert len(self.rows) == 20 + 14
+        assert {experiment for _, _, experiment, _ in self.rows} == EXPERIMENTS.keys()
+
+    def test_every_part_has_its_section_in_the_report(self):
+        from mien.report.sections import SECTIONS
+
+        sections = " ".join(section.paper for section in SECTIONS)
+        for part, _, _, where in self.rows:
+            assert re.search(rf"\b{re.escape(where)}\b", sections), part
 
 
 def test_the_readme_commands_run(tmp_path, monkeypatch, capsys):

@@ -31,6 +31,7 @@ def reproduce(
     ] = None,
     seed: SeedOption = 1,
     strict: StrictOption = False,
+    force: options.ForceOption = False,
     encoder: options.EncoderOption = None,
     cluster: options.ClusterOption = None,
     json: options.JsonOption = False,
@@ -45,7 +46,7 @@ def reproduce(
     simulated = gmdb is None and encodings is None
     if growth is not None and not simulated:
         raise typer.BadParameter("--growth belongs to the simulated GMDB: give it without --gmdb and --encodings")
-    reproduction.check_out(out)
+    reproduction.check_out(out, force=force)
     releases = read_releases(versions) if versions else []
     if simulated:
         with show.progress("simulating"):
@@ -62,6 +63,7 @@ def reproduce(
             study,
             out,
             seed=seed,
+            force=force,
             only=chosen,
             releases=releases,
             parts=places.of_simulation(seed, growth or 1) if simulated else places.of_file(encodings or Path()),

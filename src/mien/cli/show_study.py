@@ -87,12 +87,15 @@ def print_reproduction(done: Reproduction, out: Path) -> None:
     print_study(done.study, done.protocol)
     print_results(rows_of(done.tables, "headline", Result), published=True)
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("finding of the paper", "holds", "found"):
+    for name in ("the paper states", "held", "measured", "published", "rule"):
         table.add_column(name)
-    for finding in done.findings:
-        table.add_row(finding.claim, "[green]yes[/]" if finding.holds else "[red]no[/]", finding.found)
+    for where, claim, rule, published, measured, holds in done.findings:
+        held = "[green]yes[/]" if holds else "[red]no[/]"
+        table.add_row(f"{where}: {claim}", held, measured, published, rule)
     if done.findings:
         console().print(table)
+        count = sum(finding.holds for finding in done.findings)
+        console().print(f"{count} of {len(done.findings)} statements hold in this run.")
     off = worst(done.cells)
     runs = f", mean of {done.runs} simulated databases" if done.runs > 1 else ""
     console().print(

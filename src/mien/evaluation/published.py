@@ -7,6 +7,13 @@ from typing import NamedTuple
 from mien.core.method import Method
 from mien.evaluation.comparison import SetName
 
+SET_NAMES: dict[SetName, str] = {
+    "freq": "GMDB-Freq",
+    "rare": "GMDB-Rare",
+    "multi-freq": "GMDB-Multi-Freq",
+    "multi-rare": "GMDB-Multi-Rare",
+}
+
 
 class PublishedAccuracy(NamedTuple):
     """Mean per-disorder accuracy in the unified gallery, with the p-value of top-5 against the baseline."""

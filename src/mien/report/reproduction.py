@@ -13,9 +13,7 @@ from mien.core.study import Release, Study
 from mien.evaluation.agreement import (
     METHODS,
     Cell,
-    Finding,
     accuracy_cells,
-    findings,
     mean_absolute_error,
     mean_cells,
     worst,
@@ -24,13 +22,16 @@ from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison, Places
 from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.experiments.proportional import ALPHAS
+from mien.evaluation.findings import Finding
 from mien.evaluation.lab import Lab, Tables, rows_of
+from mien.evaluation.paper_statements import findings
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
 from mien.report.page import page
 from mien.report.rankings import NOTICE, write_separated
 from mien.report.sections import SECTIONS
+from mien.storage.outputs import refuse_existing
 from mien.version import __version__
 
 RESULTS, PAGE = "results.json", "index.html"
@@ -66,6 +67,7 @@ def reproduce(
     *,
     seed: int,
     only: Sequence[str] = tuple(EXPERIMENTS),
+    force: bool = False,
     releases: Sequence[Release] = (),
     parts: Places | None = None,
     siblings: Sequence[tuple[Callable[[], Study], Places | None]] = (),
@@ -76,7 +78,7 @@ def reproduce(
     `parts`: where the gallery images are, if not here. Siblings are simulated alike, each with the places of its own:
     the agreement is the mean over all.
     """
-    check_out(out)
+    check_out(out, force=force)
     names = ["compare", *only, *["siblings"] * len(siblings), "figures"]
     steps = iter(range(len(names)))
 
@@ -119,12 +121,13 @@ def reproduce(
     return done
 
 
-def check_out(out: Path) -> None:
-    """Refuses a folder that holds something else than an earlier report."""
+def check_out(out: Path, *, force: bool = False) -> None:
+    """Refuses a folder that holds something else than an earlier report, and that too unless it may be replaced."""
     if out.exists() and not out.is_dir():
         raise MienError(f"{out}: this is a file: give the name of a folder")
     if out.is_dir() and any(out.iterdir()) and not (out / RESULTS).exists():
-        raise MienError(f"{out}: the folder holds something else: give a new one, or an earlier report to replace")
+        raise MienError(f"{out}: the folder holds something else: give a new one")
+    refuse_existing(out, force=force)
 
 
 def reproduction_document(done: Reproduction) -> dict[str, Any]:

@@ -72,8 +72,10 @@ def simulated_embeddings(
 def _patient_directions(patients: Patients, parameters: Parameters, rng: np.random.Generator) -> Float64s:
     """Each patient's disorder as its direction, bent towards the subtype."""
     size, disorders = parameters.latent_dimensions, FREQUENT_DISORDERS + RARE_DISORDERS
-    group_of_disorder = rng.permutation(disorders) // parameters.group_size
-    groups = int(group_of_disorder.max()) + 1
+    groups = -(-disorders // parameters.group_size)
+    dealt = [rng.permutation(groups) for _ in range(parameters.group_size)]  # disorders alike go to all groups
+    group_of_disorder = np.empty(disorders, dtype=np.intp)
+    group_of_disorder[_alike(patients)] = np.concatenate(dealt)[:disorders]
     family_of_group = rng.integers(parameters.families, size=groups)
     families = _unit(rng, parameters.families, size)
     own_of_group = _unit(rng, groups, size)
@@ -111,7 +113,8 @@ def _typicality(
         ((role == "rare") & several, parameters.multi_rare_typicality),
     ):
         of_patient[inside] = _beta(uniform[inside], beta)
-    spread = ndtri(np.concatenate([_even(rng, count, STEPS[1]) for count in (FREQUENT_DISORDERS, RARE_DISORDERS)]))
+    spread = np.empty(FREQUENT_DISORDERS + RARE_DISORDERS)
+    spread[_alike(patients)] = ndtri(_even(rng, len(spread), STEPS[1]))
     distinct = np.where(trained, parameters.trained_distinctiveness, parameters.distinctiveness)
     distinct = np.where(role == "rare", parameters.rare_distinctiveness, distinct)
     of_patient *= np.exp(distinct * spread[patients.disorder] - distinct**2 / 2)
@@ -122,19 +125,28 @@ def _typicality(
     return clipped
 
 
+def _alike(patients: Patients) -> Ints:
+    """All disorders: frequent ones, then rare ones; of each, first those with several photos of a test patient."""
+    several = (patients.images > 1) & np.isin(patients.role, ("test", "rare"))
+    disorders = np.arange(FREQUENT_DISORDERS + RARE_DISORDERS)
+    return np.lexsort((disorders, ~np.isin(disorders, patients.disorder[several]), disorders >= FREQUENT_DISORDERS))
+
+
 class _Residuals:
     """What a photo shows beside the disorder, model by model: unit vectors, but for randomness."""
 
     def __init__(self, patients: Patients, parameters: Parameters, rng: np.random.Generator) -> None:
         self.parameters, self.rng = parameters, rng
         self.patient_of_image = np.repeat(np.arange(len(patients.images)), patients.images)
+        rare = (np.array(patients.role) == "rare")[self.patient_of_image, np.newaxis]
+        self.patient_share = np.where(rare, parameters.rare_patient_share, parameters.patient_share)
         self.patient = _unit(rng, len(patients.images), parameters.latent_dimensions)
         self.image = _unit(rng, len(self.patient_of_image), parameters.latent_dimensions)
 
     def of_model(self) -> Float64s:
         patient = self._mixed_with_own(self.patient, self.parameters.patient_shared_by_models)
         image = self._mixed_with_own(self.image, self.parameters.image_shared_by_models)
-        return _mixed_noise(patient[self.patient_of_image], image, self.parameters.patient_share)
+        return _mixed_noise(patient[self.patient_of_image], image, self.patient_share)
 
     def _mixed_with_own(self, shared: Float64s, share: float) -> Float64s:
         return _mixed_noise(shared, _unit(self.rng, *shared.shape), share)
@@ -147,7 +159,7 @@ def _mixed(shared: Float64s, own: Float64s, share: Float64s) -> Float64s:
     return unit
 
 
-def _mixed_noise(shared: Float64s, own: Float64s, share: float) -> Float64s:
+def _mixed_noise(shared: Float64s, own: Float64s, share: float | Float64s) -> Float64s:
     mixed: Float64s = np.sqrt(share) * shared + np.sqrt(1 - share) * own
     return mixed
 

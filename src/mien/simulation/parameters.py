@@ -19,31 +19,32 @@ class Parameters(NamedTuple):
 
     # disorders
     group_size: int = 7  # disorders that are easily confused with each other ...
-    group_share: Beta = Beta(0.62, 3.6)  # ... share so much of their direction
+    group_share: Beta = Beta(0.607, 3.43)  # ... share so much of their direction
     families: int = 40  # of groups, with a mild overlap
-    family_share: float = 0.32
+    family_share: float = 0.392
     subtypes: int = 5  # faces of one disorder, which differ by so much of its direction
-    subtype_share: float = 0.25  # of a disorder with fifteen patients ...
-    spread_growth: float = 0.446  # ... and more the larger it is: the rise of its logit with the logarithm of the size
-    distinctiveness: float = 0.25  # spread (logarithmic) of how much of an unseen face a disorder explains
-    trained_distinctiveness: float = 0.104  # the same for faces that the encoder was trained on
-    rare_distinctiveness: float = 0.475
+    subtype_share: float = 0.229  # of a disorder with fifteen patients ...
+    spread_growth: float = 0.352  # ... and more the larger it is: the rise of its logit with the logarithm of the size
+    distinctiveness: float = 0.263  # spread (logarithmic) of how much of an unseen face a disorder explains
+    trained_distinctiveness: float = 0.114  # the same for faces that the encoder was trained on
+    rare_distinctiveness: float = 0.441
 
     # patients: length of the disorder's part in a photo
-    trained_typicality: Beta = Beta(0.564, 24.0)  # faces that the encoder was trained on
-    unseen_typicality: Beta = Beta(0.334, 17.7)  # the same disorders, faces that it has not seen: validation and test
-    rare_typicality: Beta = Beta(0.431, 11.8)
-    multi_unseen_typicality: Beta = Beta(0.35, 17.7)  # of test patients with several photos
-    multi_rare_typicality: Beta = Beta(0.389, 11.8)
-    patient_share: float = 0.426  # of the rest, what stays the same over the photos of a patient
-    patient_shared_by_models: float = 0.88  # of that, what all models see
+    trained_typicality: Beta = Beta(0.581, 23.8)  # faces that the encoder was trained on
+    unseen_typicality: Beta = Beta(0.3, 18.0)  # the same disorders, faces that it has not seen: validation and test
+    rare_typicality: Beta = Beta(0.419, 13.3)
+    multi_unseen_typicality: Beta = Beta(0.335, 17.0)  # of test patients with several photos
+    multi_rare_typicality: Beta = Beta(0.371, 19.2)
+    patient_share: float = 0.409  # of the rest, what stays the same over the photos of a patient
+    rare_patient_share: float = 0.55
+    patient_shared_by_models: float = 0.929  # of that, what all models see
 
     # photos
-    typicality_jitter: float = 0.155  # from photo to photo
-    rare_jitter: float = 0.2
-    trained_jitter: float = 0.217  # from photo to photo of a face that the encoder was trained on
-    image_shared_by_models: float = 0.27  # of what changes with the photo, what all models see
-    common: float = 0.13  # length of what all faces share
+    typicality_jitter: float = 0.15  # from photo to photo
+    rare_jitter: float = 0.22
+    trained_jitter: float = 0.197  # from photo to photo of a face that the encoder was trained on
+    image_shared_by_models: float = 0.279  # of what changes with the photo, what all models see
+    common: float = 0.14  # length of what all faces share
     view_noise: float = 0.02  # share of a representation that changes with flip and gray
 
 

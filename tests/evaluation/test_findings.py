@@ -1,0 +1,135 @@
+"""The rules by which a statement of the paper counts as held, and the list itself on the paper's own numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from mien import Method
+from mien.core.method import BASELINE, FULL
+from mien.evaluation import published
+from mien.evaluation.experiments.distances import Group
+from mien.evaluation.experiments.lambda_selection import CentroidLine, LambdaLine
+from mien.evaluation.experiments.lambda_sensitivity import BestLambda
+from mien.evaluation.experiments.rank_changes import Change
+from mien.evaluation.experiments.splits import SplitLine
+from mien.evaluation.findings import at_most, finding, inside, near, order, significance, signs
+from mien.evaluation.paper_statements import findings
+from mien.evaluation.results import Result
+
+
+def test_a_statement_says_where_it_stands():
+    found = finding("S2: intra-freq: mean", "within 1", 0.746, "0.8", holds=True)
+    assert found[:2] == ("S2", "intra-freq: mean")
+    assert (found.rule, found.published, found.measured, found.holds) == ("within 1", "0.746", "0.8", True)
+
+
+@pytest.mark.parametrize(
+    ("found", "holds"),
+    [
+        (near("x: y", [1.0, 5.0], [1.5, 5.5], 0.5), True),
+        (near("x: y", [1.0, 5.0], [1.5, 5.6], 0.5), False),
+        (inside("x: y", [7.0, 15.0], 7, 15), True),
+        (inside("x: y", [7.0, 15.1], 7, 15), False),
+        (inside("x: y", [6.9, 8.0], 7, 15), False),
+        (at_most("x: y", [0.43, 0.1], 0.43), True),
+        (at_most("x: y", [0.44, 0.1], 0.43), False),
+        (order("x: y", [[1.0, 2.0, 3.0], [0.0, 1.0]]), True),
+        (order("x: y", [[1.0, 2.0, 2.0]]), False),
+        (order("x: y", [[1.0, 2.0], [2.0, 1.0]]), False),
+        (signs("x: y", [0.1, 2.0], 1), True),
+        (signs("x: y", [0.0, 2.0], 1), False),
+        (signs("x: y", [-0.1, -2.0], -1), True),
+        (significance("x: y", 0.0009, "<0.001"), True),
+        (significance("x: y", 0.0011, "<0.001"), False),
+        (significance("x: y", 0.049, "0.003"), True),
+        (significance("x: y", 0.051, "0.003"), False),
+        (significance("x: y", 0.05, "0.056"), True),
+        (significance("x: y", 0.049, "0.056"), False),
+    ],
+)
+def test_a_rule_is_taken_literally(found, holds):
+    assert found.holds is holds
+
+
+def p_value(printed):
+    return None if printed is None else 0.0005 if printed == "<0.001" else float(printed)
+
+
+def result(test_set, fusion, score):
+    printed = published.ACCURACY[test_set][fusion, score]
+    method = Method(fusion, score)
+    rest = dict.fromkeys(
+        ("delta_top1", "ci_low_top1", "ci_high_top1", "p_top1", "delta_top5", "ci_low_top5", "ci_high_top5"), 0.0
+    )
+    return Result(
+        *(test_set, "unified", fusion, score, method.numbers.get("lambda"), None),
+        *(printed.top1, printed.top5 or 0, printed.top10 or 0, 0, "baseline"),
+        **rest,
+        p_top5=p_value(printed.p_top5),
+        images=0,
+        patients=0,
+        disorders=0,
+        folds=10,
+    )
+
+
+@pytest.fixture
+def printed_tables():
+    """What an experiment would find that found exactly what the paper prints."""
+    methods = {test_set: list(of_set) for test_set, of_set in published.ACCURACY.items()}
+    changes = []
+    for test_set, change in published.RANK_CHANGE.items():
+        before = Change(test_set, "baseline", 0, 100, 0, 0, 0, change.median_rank_before)
+        alone = published.DISORDER_LEVEL_CHANGE.get(test_set, published.PublishedChange(30.0, 20.0))
+        first = Change(test_set, "patient-weighted centroid", alone.improved, 0, alone.worsened, 0, 0, None)
+        uncensored = change.improved_uncensored or 0, change.worsened_uncensored or 0
+        full = Change(test_set, "full", change.improved, 0, change.worsened, *uncensored, change.median_rank_after)
+        changes += [before, first, full]
+    return {
+        "splits": [
+            SplitLine(part, c.images, c.images_sd, c.patients, c.patients_sd, c.disorders or 0, c.disorders_sd)
+            for part, c in published.SPLITS.items()
+        ],
+        "patient_aggregation": [result(s, *m) for s in ("multi-freq", "multi-rare") for m in methods[s][:3]],
+        "disorder_aggregation": [result(s, *m) for s in ("freq", "rare") for m in methods[s][:4]],
+        "headline": [result(s, m.fusion, m.score) for s in methods for m in (BASELINE, FULL)],
+        "rank_changes": changes,
+        "distances": [
+            Group(name, 0, 0, 0, of.mean, 0, 0, of.auc, of.cohens_d, of.overlap_percent)
+            for name, of in published.DISTANCES.items()
+        ],
+        "lambda_selection": [
+            LambdaLine(w, top, top, 5 if w == 0.5 else 0, top, top, selected=w == 0.75)
+            for w, top in ((0.0, 1), (0.25, 2), (0.5, 3), (0.75, 4), (1.0, 3))
+        ],
+        "validation_centroids": [CentroidLine("image-centroid", 45.0), CentroidLine("patient-centroid", 46.2)],
+    }
+
+
+def test_the_papers_own_numbers_hold(printed_tables):
+    found = findings(printed_tables)
+    assert len(found) > 60
+    assert [row for row in found if not row.holds] == []
+
+
+def test_other_numbers_do_not_hold(printed_tables):
+    swapped = {
+        "disorder_aggregation": [
+            row._replace(top1=100 - row.top1, top5=100 - row.top5, top10=100 - row.top10, p_top5=0.9)
+            for row in printed_tables["disorder_aggregation"]
+        ],
+        "distances": [row._replace(mean=row.mean + 0.1) for row in printed_tables["distances"]],
+        "rank_changes": [
+            row._replace(improved=row.worsened, worsened=row.improved, median_rank=500)
+            for row in printed_tables["rank_changes"]
+        ],
+    }
+    held = [row for row in findings(swapped) if row.holds and row.where != "S2"]
+    assert [row.claim for row in held if "modest" not in row.claim] == []
+
+
+def test_what_a_run_lacks_is_not_stated(printed_tables):
+    assert findings({}) == []
+    only_rare = {"disorder_aggregation": [r for r in printed_tables["disorder_aggregation"] if r.set == "rare"]}
+    assert findings(only_rare) == []
+    assert findings({"best_lambda": [BestLambda("freq", 0.7, 50.0, 0.1)]})[0].measured == "0.7"
