@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Encodings, Label, Method
+from mien.core.encoder import Encoder
 from mien.core.method import TWELVE_METHODS
 from mien.core.study import Fold, ImageFacts, Release, Split, Study
 from mien.evaluation.accuracy import tops
@@ -28,8 +29,10 @@ from mien.evaluation.experiments import (
     methods_of,
     number_of_images,
     oracle,
+    overview,
     proportional,
     rank_changes,
+    settings,
     splits,
     tsne,
 )
@@ -81,6 +84,16 @@ class TestOracle:
         by = {line.approach: line for line in tables["oracle"]}
         assert by["single image"].top1 == pytest.approx(25)
         assert by[oracle.ORACLE].top1 == pytest.approx(50)
+
+    def test_every_score_has_the_oracle_of_its_own_ranks(self, small_lab):
+        lines = {(line.set, line.score, line.approach): line for line in oracle.run(small_lab)["oracle_scores"]}
+        assert len(lines) == 2 * 3 * 4
+        for test_set, score, approach in lines:
+            single = small_lab.comparison.ranks(test_set, "unified", Method("none", score))
+            if approach == oracle.ORACLE:
+                best = tops([oracle.best_image_ranks(fold) for fold in single])
+                assert lines[test_set, score, approach][3:] == pytest.approx(best[:3])
+                assert best.top1 >= lines[test_set, score, "single image"].top1
 
     def test_patients_are_compared_with_their_best_photo(self):
         cases = rounds_of(lab_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].frequent_cases
@@ -177,6 +190,28 @@ class TestLambda:
                 folds = small_lab.comparison.ranks(test_set, "unified", Method("embedding", score))
                 assert lines[test_set, weight].objective == pytest.approx(lambda_selection.objective(folds))
 
+    def test_the_shape_of_a_curve_is_told_by_its_spread_and_its_largest_fall(self, small_lab):
+        tables = lambda_sensitivity.run(small_lab)
+        for best in tables["best_lambda"]:
+            curve = [line.objective for line in tables["lambda_sensitivity"] if line.set == best.set]
+            assert best.plateau_spread == pytest.approx(max(curve[60:]) - min(curve[60:]))
+            falls = [earlier - later for place, earlier in enumerate(curve) for later in curve[place:]]
+            assert best.largest_fall == pytest.approx(max(falls))
+
+    def test_each_measure_names_its_best_lambda_on_validation(self, small_lab):
+        tables = lambda_selection.run(small_lab)
+        for best in tables["best_on_validation"]:
+            values = {line.centroid_weight: getattr(line, best.measure) for line in tables["lambda_selection"]}
+            assert best.accuracy == values[best.centroid_weight] == max(values.values())
+
+    def test_the_gain_of_patient_weighting_is_told_fold_by_fold(self, small_lab):
+        tables = lambda_selection.run(small_lab)
+        image, patient = (line.top1 for line in tables["validation_centroids"])
+        alone, *_ = tables["centroid_gains"]
+        assert alone.fusion == "none"
+        assert alone.mean_gain == pytest.approx(patient - image)
+        assert all(line.least_gain <= line.mean_gain <= line.most_gain for line in tables["centroid_gains"])
+
 
 class TestNumberOfImages:
     def test_all_images_used_is_plain_fusion(self):
@@ -195,6 +230,18 @@ class TestNumberOfImages:
             if line.used == 1:
                 one[line.set, line.least_images].add((round(line.top1, 9), round(line.top5, 9)))
         assert all(len(values) == 1 for values in one.values())
+
+    def test_a_gain_is_that_over_one_image_fewer(self, small_lab):
+        lines = number_of_images.run(small_lab)["number_of_images"]
+        by = {line[:4]: line for line in lines}
+        for line in lines:
+            fewer = by.get((line.set, line.least_images, line.used - 1, line.approach))
+            assert line.gain_top5 == (None if fewer is None else line.top5 - fewer.top5)
+
+    def test_one_photo_at_random_stays_as_good_however_many_are_drawn(self, small_lab):
+        for line in number_of_images.run(small_lab)["number_of_images"]:
+            if line.approach == "single image" and line.used > 1:
+                assert abs(line.gain_top1) < 2
 
     def test_cohorts_are_nested(self, small_lab):
         patients = {
@@ -372,17 +419,65 @@ def test_growth_counts_each_version():
     late = labels("1 p A", "2 p A", "3 q B", "4 q B", "5 r C", "5 r A")
     lab = lab_of(PLACES, GALLERY[:2], ["2 t A"])
     releases = [Release("2", date(2024, 1, 1), late), Release("1", date(2021, 1, 1), early)]
-    first, second = growth.run(Lab(lab.study, lab.comparison, releases=releases))["growth"]
+    tables = growth.run(Lab(lab.study, lab.comparison, releases=releases))
+    first, second = tables["growth"]
     assert first[:1] + first[2:5] == ("1", 3, 2, 1)
     assert first.disorders == 2
     assert (second.images, second.patients, second.multi_image_patients) == (5, 3, 2)
     assert second.images_of_most_represented == pytest.approx(5 / 3)
     assert second.images_per_disorder == pytest.approx(6 / 3)
+    [now] = tables["database_size"]
+    assert (now.images, now.patients, now.multi_image_patients, now.disorders) == (3, 3, 0, 2)
 
 
 def test_splits_count_each_part(small_lab):
     lines = {line.part: line for line in splits.run(small_lab)["splits"]}
     assert (lines["test multi-freq"].images, lines["test multi-freq"].patients) == (468, 156)
+    assert lines["test multi-freq"].images_per_patient == 3
+    assert lines["test multi"][1::2][:3] == (996, 370, 240)
+
+
+class TestOverview:
+    def test_the_patient_is_the_one_with_the_median_gain(self, small_lab):
+        lines = overview.run(small_lab)["overview"]
+        rank_in = {line.panel: line.rank for line in lines if line.true_disorder}
+        single, full = (small_lab.comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
+        middle = [
+            sorted(single.ranks[single.case_of_ranking == case])[len(of.images) // 2]
+            for case, of in enumerate(single.cases)
+        ]
+        gains = sorted(before - after for before, after in zip(middle, full.ranks, strict=True) if before > after)
+        assert rank_in["A"] - rank_in["B3"] == gains[len(gains) // 2]
+
+    def test_lists_are_those_of_the_comparison(self):
+        embeddings = [*PLACES, at(22), at(10), at(1)]
+        lab = lab_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 p A"])
+        assert overview.run(lab) == {"overview": [], "overview_points": []}  # nobody gains
+        lab = lab_of([*PLACES, at(10), at(22)], GALLERY, ["3 p A", "4 p A"])
+        tables = overview.run(lab)
+        ranks = {line.panel: line.rank for line in tables["overview"] if line.true_disorder}
+        assert ranks == {"A": 2, "B1": 1, "B2": 1, "B3": 1, overview.OTHER: 1}
+        assert [line.distance for line in tables["overview"] if line.panel == "A"] == pytest.approx(
+            [1 - np.cos(np.radians(degrees)) for degrees in (18, 22, 68)]
+        )
+        kinds = [point.kind for point in tables["overview_points"]]
+        assert [kinds.count(kind) for kind in ("gallery image", "centroid", "the image", "other image", "fused")] == [
+            *(3, 3, 1, 1, 1)
+        ]
+
+
+def test_settings_say_what_the_encodings_do_not():
+    known = Encoder(1, 2, name="ours", weights_sha256="ab" * 32, representation_names=("m0/flip0/gray0",))
+    lab = lab_of(PLACES, GALLERY[:2], ["2 t A"])
+    encodings = Encodings(lab.study.encodings.image_ids, lab.study.encodings.embeddings, known)
+    for study, ensemble, views in (
+        (lab.study, settings.NOT_KNOWN, settings.NOT_KNOWN),
+        (replace(lab.study, encodings=encodings), "ours, weights abababababab", "m0/flip0/gray0"),
+    ):
+        here = {line.component: line.here for line in settings.run(Lab(study, lab.comparison, 3))["settings"]}
+        assert (here["Model ensemble"], here["Test-time augmentation"]) == (ensemble, views)
+        assert here["Loss function"] == settings.NOT_KNOWN
+        assert here["Random seeds"].startswith("3,")
 
 
 def test_the_map_is_the_same_every_time():

@@ -81,6 +81,15 @@ class TestWhatTheyShow:
         assert points == [[cell.published, cell.measured] for cell in tables["agreement"]]
         assert f"{worst(tables['agreement']).error:+.1f} points" in texts(drawn["agreement"])[0]
 
+    def test_overview_shows_both_lists_and_every_photo(self, drawn, tables):
+        *planes, lists = drawn["overview"].axes
+        names = [text.get_text().split("\n")[1] for text in lists.texts]
+        assert names == [f"{line.distance:.3f}" for line in tables["overview"] if line.panel in {"A", "B3"}]
+        points = {(point.x, point.y) for point in tables["overview_points"] if point.kind == "gallery image"}
+        for plane in planes:
+            marks = {tuple(place) for line in plane.get_lines() for place in line.get_xydata().tolist()}
+            assert points <= marks
+
     def test_headline_has_four_curves_for_each_set(self, drawn, tables):
         everyone, several = drawn["headline"].axes
         assert [len(curves(everyone)), len(curves(several))] == [8, 8]

@@ -6,7 +6,9 @@ import pytest
 
 from mien.evaluation.experiments.confounders import Correlation
 from mien.evaluation.experiments.distances import Group
-from mien.evaluation.experiments.lambda_selection import LambdaLine
+from mien.evaluation.experiments.lambda_selection import CentroidGain, LambdaLine
+from mien.evaluation.experiments.lambda_sensitivity import BestLambda
+from mien.evaluation.experiments.number_of_images import ImagesUsed
 from mien.evaluation.experiments.oracle import ORACLE, OracleLine
 from mien.evaluation.experiments.rank_changes import Change
 from mien.evaluation.experiments.splits import SplitLine
@@ -31,7 +33,7 @@ def shown(*rows):
 
 def test_published_figures_stand_below_those_measured():
     assert shown(INTRA)["Mean"] == ["0.751 | 0.746"]
-    assert shown(OracleLine("multi-rare", ORACLE, 25.0, 35.0, 41.0))["Top-1 (%)"] == ["25.00 | 26.16"]
+    assert shown(OracleLine("multi-rare", "nearest", ORACLE, 25.0, 35.0, 41.0))["Top-1 (%)"] == ["25.00 | 26.16"]
     assert has_published(list(columns_of([INTRA])))
     assert not has_published(list(columns_of([LambdaLine(0.5, 1.0, 2.0, 3.0, 4.0, 2.0, selected=True)])))
 
@@ -45,6 +47,17 @@ def test_every_stage_stands_beside_what_the_paper_says_of_it():
     assert shown(change._replace(stage="hybrid"))["Improved (%)"] == ["30.00"]
     alone = change._replace(set="multi-freq", stage="patient-weighted centroid")
     assert shown(alone)["Worsened (%)"] == ["10.00 | 24.60"]
+
+
+def test_bounds_and_ranges_of_the_paper_are_told_as_such():
+    best = shown(BestLambda("rare", 0.98, 30.0, 0.4, 1.1, 0.05))
+    assert best["Cost of the chosen λ (points)"] == ["0.40 | at most 0.43"]
+    assert best["Largest fall along λ (points)"] == ["0.05 | none"]
+    gain = shown(CentroidGain("none", 1.2, 1.1, 1.3))
+    assert gain["Gain at top-1, mean of folds (points)"] == ["+1.20 | 1.07 to 1.36"]
+    assert shown(ImagesUsed("multi-freq", 2, 2, "distance fusion", 50.0, 60.0, 156.0, 6.5, 7.0))[
+        "One image more, top-1 (points)"
+    ] == ["+6.50 | roughly 6 to 7"]
 
 
 def test_the_best_of_each_set_is_marked_as_in_the_paper(tables):
@@ -72,12 +85,13 @@ def test_numbers_stand_at_the_right_and_words_at_the_left():
 
 
 def test_spreads_and_intervals_stand_beside_their_numbers():
-    line = SplitLine("test rare", 455.7, 7.66, 361.0, 0.0, 361.0, 0.0)
+    line = SplitLine("test rare", 455.7, 7.66, 361.0, 0.0, 361.0, 0.0, 1.262)
     assert shown(line) == {
         "Part": ["Test: rare disorders"],
         "Images": ["455.7 ± 7.7 | 455.7 ± 7.7"],
         "Patients": ["361 | 361"],
         "Disorders": ["361 | 361"],
+        "Images per patient": ["1.26"],
     }
     correlation = shown(Correlation("multi-freq", "images", 0.111, -0.05, 0.26, 0.0002, 156))
     assert correlation["Correlation [95 % interval]"] == ["+0.11 [-0.05, +0.26]"]
@@ -93,7 +107,8 @@ def test_results_fit_on_the_page(tables):
 
 def test_no_short_name_reaches_a_reader(tables):
     for name, rows in tables.items():
-        if rows and name not in {"tsne", "headline_curves", "rank_flows", "distance_densities"}:  # drawn, not shown
+        drawn = {"tsne", "headline_curves", "overview_points", "rank_flows", "distance_densities"}
+        if rows and name not in drawn:
             for column in columns_of(rows):
                 assert not {*SET_NAMES, "none", "unified", "single image", "intra-freq"} & {
                     cell.text for cell in column.cells

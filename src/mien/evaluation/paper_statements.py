@@ -317,9 +317,7 @@ def _gallery_size(tables: Tables) -> Iterator[Finding]:
     nearest, *centroids, hybrid = gallery_size.METHODS
     for test_set in ALL:
         curve = of[test_set, nearest, "top1"]
-        text = (
-            f"S7: {SET_NAMES[test_set]}: accuracy rises with gallery images, first and last group, top-1"
-        )
+        text = f"S7: {SET_NAMES[test_set]}: accuracy rises with gallery images, first and last group, top-1"
         yield order(text, [[curve[0], curve[-1]]])
     uppers = [row.most_images for row in rows if (row.set, row.method) == ("freq", nearest)]
     small = [place for place, upper in enumerate(uppers) if upper < published.CENTROIDS_GAIN_BELOW_IMAGES]
@@ -349,9 +347,7 @@ def _ablation(tables: Tables) -> Iterator[Finding]:
         text = f"S8.1: {SET_NAMES[test_set]}: image-weighted above patient-weighted centroid, fused, top-1"
         yield order(text, acc.chains(test_set, [by_patient, by_image], ["top1"]))
         behind = acc(test_set, FULL) - max(acc(test_set, by_image), acc(test_set, by_patient))
-        text = (
-            f"S8.1: {SET_NAMES[test_set]}: pure centroids similar to the hybrid or better, top-1, points behind"
-        )
+        text = f"S8.1: {SET_NAMES[test_set]}: pure centroids similar to the hybrid or better, top-1, points behind"
         yield at_most(text, [behind], SIMILAR, "similar")
     for test_set, name in SET_NAMES.items():
         gains = [acc(test_set, FULL, gallery=x) - acc(test_set, BASELINE, gallery=x) for x in ("split", "unified")]

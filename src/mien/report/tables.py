@@ -7,26 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mien.core.method import BASELINE
-from mien.evaluation.experiments.confounders import Correlation
-from mien.evaluation.experiments.distances import Group
-from mien.evaluation.experiments.lambda_sensitivity import BestLambda
-from mien.evaluation.experiments.oracle import APPROACHES, ORACLE, OracleLine
-from mien.evaluation.experiments.rank_changes import Change
-from mien.evaluation.experiments.splits import SplitLine
-from mien.evaluation.published import (
-    ACCURACY,
-    BEST_LAMBDA,
-    CONFOUNDERS,
-    DISORDER_LEVEL_CHANGE,
-    DISTANCES,
-    RANK_CHANGE,
-    SPLITS,
-    published_accuracy,
-)
-from mien.evaluation.published import ORACLE as PUBLISHED_ORACLE
+from mien.evaluation.experiments.oracle import APPROACHES, ORACLE
+from mien.evaluation.published import PLATEAU_FROM
 from mien.evaluation.results import Result
 from mien.report.figures import confounders, distances, gallery_size, rank_changes
 from mien.report.figures.style import FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES, SET_NAMES
+from mien.report.published_values import published_values
 
 BEST_PHOTO = "Best photo of each patient (oracle)"
 GROUP_NAMES = {group: name.replace("\n", " ") for group, name in distances.NAMES.items()}
@@ -54,6 +40,7 @@ WORDS: dict[str, Mapping[str, str]] = {  # column: what stands for its values
     "stage": {stage: name.replace("\n", " ") for stage, name in rank_changes.STAGE_NAMES.items()},
     "variable": {variable: name.replace("\n", " ") for variable, name in confounders.NAMES.items()},
     "group": GROUP_NAMES,
+    "measure": {**{f"top{top}": f"Top-{top}" for top in (1, 5, 10, 30)}, "objective": "Weighted mean of the four"},
 }
 HEADINGS = {
     "set": "Test set",
@@ -70,6 +57,17 @@ HEADINGS = {
     "used": "Images\nused",
     "objective": "Weighted mean (%)",
     "cost_of_chosen": "Cost of the\nchosen λ (points)",
+    "plateau_spread": f"Spread from\nλ = {PLATEAU_FROM} on (points)",
+    "largest_fall": "Largest fall\nalong λ (points)",
+    "mean_gain": "Gain at top-1,\nmean of folds (points)",
+    "least_gain": "Least of\nthe folds",
+    "most_gain": "Most of\nthe folds",
+    "gain_top1": "One image more,\ntop-1 (points)",
+    "gain_top5": "One image more,\ntop-5 (points)",
+    "images_per_patient": "Images per\npatient",
+    "accuracy": "Accuracy (%)",
+    "here": "This run",
+    "true_disorder": "Is the\ntrue one",
     "improved": "Improved (%)",
     "unchanged": "Unchanged (%)",
     "worsened": "Worsened (%)",
@@ -98,9 +96,9 @@ BESIDE_OTHERS = {*SPREADS.values(), "ci_low", "ci_high", "bin"}
 OF_RESULTS = ("set", "gallery", "fusion", "score", "top1", "top5", "top10", "delta_top5", "p_top5")  # for want of room
 BEST_IN_BOLD = ("top1", "top5", "top10")
 SAID_ABOVE = {"gallery", "fusion", "score"}  # where all rows share one, the section says which
-THREE_DIGITS = {"mean", "sd", "median", "auc", "p_value", "p_top5"}
+THREE_DIGITS = {"distance", "mean", "sd", "median", "auc", "p_value", "p_top5"}
 SHORT = {"images", "patients", "disorders", "median_rank", "centroid_weight", "alpha"}  # without zeros at the end
-SIGNED = ("delta_", "over_hybrid_", "rho")
+SIGNED = ("delta_", "over_hybrid_", "gain_", "mean_gain", "least_gain", "most_gain", "rho")
 
 
 class Shown(NamedTuple):
@@ -122,7 +120,7 @@ class Column(NamedTuple):
 
 def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
     """The columns that say something: none that is empty in every row."""
-    published = [_published(row) for row in rows]
+    published = [published_values(row) for row in rows]
     for field in OF_RESULTS if isinstance(rows[0], Result) else rows[0]._fields:
         values = [getattr(row, field) for row in rows]
         said_above = field in SAID_ABOVE and len(set(values)) == 1
@@ -198,32 +196,6 @@ def _text(field: str, value: Any) -> str:
         return "<0.001"
     signed = "+" if field.startswith(SIGNED) else ""
     return f"{value:{signed}.{3 if field in THREE_DIGITS else 2}f}"
-
-
-def _published(row: NamedTuple) -> dict[str, Any]:
-    """What the paper prints in the places of a row: numbers, or words where it gives a bound."""
-    line: NamedTuple | None = None
-    match row:
-        case Result(gallery="unified"):
-            line = published_accuracy(row.set, row.method)
-        case SplitLine():
-            line = SPLITS.get(row.part)
-        case Group():
-            line = DISTANCES.get(row.group)
-        case BestLambda():
-            line = BEST_LAMBDA[row.set]
-        case Correlation():
-            line = CONFOUNDERS.get((row.set, row.variable))
-        case Change(stage="baseline"):
-            return {"median_rank": RANK_CHANGE[row.set].median_rank_before}
-        case Change(stage="full"):
-            return RANK_CHANGE[row.set]._asdict() | {"median_rank": RANK_CHANGE[row.set].median_rank_after}
-        case Change(stage="patient-weighted centroid"):
-            line = DISORDER_LEVEL_CHANGE.get(row.set)
-        case OracleLine():
-            method = APPROACHES.get(row.approach)
-            line = ACCURACY[row.set].get((method.fusion, method.score)) if method else PUBLISHED_ORACLE[row.set]
-    return line._asdict() if line else {}
 
 
 def _is_number(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mien.core.method import BASELINE, TWELVE_METHODS, Method
+from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.evaluation.experiments import (
     ablation,
     confounders,
@@ -17,15 +17,18 @@ from mien.evaluation.experiments import (
     lambda_sensitivity,
     number_of_images,
     oracle,
+    overview,
     patient_aggregation,
     proportional,
     rank_changes,
+    settings,
     splits,
     tsne,
 )
 from mien.evaluation.lab import Lab, Tables
 
 EXPERIMENTS: dict[str, Callable[[Lab], Tables]] = {
+    "overview": overview.run,
     "splits": splits.run,
     "headline": headline.run,
     "patient_aggregation": patient_aggregation.run,
@@ -42,10 +45,12 @@ EXPERIMENTS: dict[str, Callable[[Lab], Tables]] = {
     "ablation": ablation.run,
     "confounders": confounders.run,
     "proportional": proportional.run,
+    "settings": settings.run,
 }
 
 # which methods an experiment asks the lab's comparison for, beside the baseline; one that is not here may ask for any
 METHODS_OF: dict[str, Iterable[Method]] = {
+    "overview": [FULL],
     "splits": (),
     "headline": headline.METHODS.values(),
     "patient_aggregation": patient_aggregation.METHODS,
@@ -56,18 +61,19 @@ METHODS_OF: dict[str, Iterable[Method]] = {
     "growth": (),
     "lambda_selection": (),  # it makes a comparison of its own
     "number_of_images": (),
-    "oracle": oracle.APPROACHES.values(),
+    "oracle": oracle.METHODS,
     "gallery_size": gallery_size.METHODS.values(),
     "ablation": TWELVE_METHODS,
     "confounders": [confounders.FUSED],
     "proportional": proportional.METHODS,
+    "settings": (),
 }
 
 
 def methods_of(names: Iterable[str]) -> list[Method] | None:
     """All that some experiments ask for; none where one of them may ask for any.
 
-    >>> [method.fusion for method in methods_of(["splits", "oracle"])]
+    >>> [method.fusion for method in methods_of(["splits", "patient_aggregation"])]
     ['none', 'distance', 'embedding']
     """
     chosen = list(names)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from mien.core.method import Method
 from mien.evaluation.accuracy import tops
 from mien.evaluation.comparison import SetName
 from mien.evaluation.experiments.lambda_selection import weighted
 from mien.evaluation.lab import Lab, Tables
-from mien.evaluation.published import LAMBDA
+from mien.evaluation.published import LAMBDA, PLATEAU_FROM
 
 STEPS = 100
 
@@ -27,12 +29,14 @@ class SensitivityLine(NamedTuple):
 
 
 class BestLambda(NamedTuple):
-    """The lambda that would have been best, and what the chosen one costs against it."""
+    """The lambda that would have been best, what the chosen one costs against it, and the curve's shape, in points."""
 
     set: SetName
     centroid_weight: float
     objective: float
     cost_of_chosen: float
+    plateau_spread: float  # of the objective from PLATEAU_FROM on: highest minus lowest
+    largest_fall: float  # of the objective, from any lambda to a larger one: none on a rising curve
 
 
 def run(lab: Lab) -> Tables:
@@ -49,5 +53,8 @@ def run(lab: Lab) -> Tables:
         of_set = [line for line in lines if line.set == test_set]
         top = max(of_set, key=lambda line: line.objective)
         [chosen] = [line.objective for line in of_set if line.centroid_weight == LAMBDA]
-        best.append(BestLambda(test_set, top.centroid_weight, top.objective, top.objective - chosen))
+        curve = np.array([line.objective for line in of_set])
+        plateau = curve[round(PLATEAU_FROM * STEPS) :]
+        shape = float(np.ptp(plateau)), float((np.maximum.accumulate(curve) - curve).max())
+        best.append(BestLambda(test_set, top.centroid_weight, top.objective, top.objective - chosen, *shape))
     return {"lambda_sensitivity": lines, "best_lambda": best}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.method import BASELINE
+from mien.core.arrays import Ints
 from mien.core.outcomes import mean_per_disorder, patient_outcomes
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.cases import Case, Round
@@ -18,8 +19,6 @@ from mien.evaluation.lab import Lab, Tables
 
 COHORTS = (2, 3, 4)  # patients with at least so many images
 SUBSETS = 50
-
-Subsets = dict[Case, dict[int, Counter[tuple[int, ...]]]]  # how often each subset was drawn, by its size
 
 
 class ImagesUsed(NamedTuple):
@@ -32,13 +31,26 @@ class ImagesUsed(NamedTuple):
     top1: float
     top5: float
     patients: float  # in a fold, on average
+    gain_top1: float | None = None  # over one image fewer, in points
+    gain_top5: float | None = None
+
+
+class Subsets(NamedTuple):
+    """What was drawn of a fold's multi-image patients: each distinct subset is a case of its own."""
+
+    cases: tuple[Case, ...]
+    patient_of_case: Ints
+    used: Ints  # images in it
+    times: Ints  # that it was drawn
+    images_of_patient: Ints
+    disorder_of_patient: Ints
 
 
 def run(lab: Lab) -> Tables:
     """Nearest-image retrieval in the unified gallery, the mean over random subsets of each patient's images."""
-    subsets = _draw(lab)
+    drawn = _draw(lab)
     rounds = [
-        Round(one.frequent_gallery, one.rare_gallery, *(_parts(cases, subsets) for cases in one[2:]))
+        Round(one.frequent_gallery, one.rare_gallery, *(drawn[id(cases)].cases for cases in one[2:]))
         for one in lab.comparison.rounds
     ]
     methods = tuple(APPROACHES.values())
@@ -48,67 +60,57 @@ def run(lab: Lab) -> Tables:
         if not test_set.startswith("multi"):
             continue
         part: SetName = "freq" if test_set == "multi-freq" else "rare"
-        whole = [fold.cases for fold in lab.comparison.ranks(test_set, "unified", BASELINE)]
-        for approach, method in APPROACHES.items():
+        cases_of = [one.frequent_cases if part == "freq" else one.rare_cases for one in lab.comparison.rounds]
+        subsets = [of_fold for cases in cases_of if (of_fold := drawn[id(cases)]).cases]
+        for (approach, method), least in product(APPROACHES.items(), COHORTS):
             folds = comparison.ranks(part, "unified", method)
-            lines += [
-                _line(test_set, approach, folds, whole, subsets, least, used)
-                for least in COHORTS
-                for used in range(1, least + 1)
-            ]
+            before: ImagesUsed | None = None
+            for used in range(1, least + 1):
+                line = ImagesUsed(test_set, least, used, approach, *_accuracies(folds, subsets, least, used))
+                if before:
+                    line = line._replace(gain_top1=line.top1 - before.top1, gain_top5=line.top5 - before.top5)
+                lines.append(line)
+                before = line
     return {"number_of_images": [line for line in lines if line.patients]}
 
 
-def _draw(lab: Lab) -> Subsets:
+def _draw(lab: Lab) -> dict[int, Subsets]:
+    """By the identity of the cases, which folds may share; a case has the same subsets in all folds."""
     rng = lab.rng("number of images")
-    cases = {case for one in lab.comparison.rounds for case in (*one.frequent_cases, *one.rare_cases)}
-    return {
-        case: {
-            used: Counter(
-                tuple(sorted(rng.choice(case.images, size=used, replace=False).tolist())) for _ in range(SUBSETS)
-            )
-            for used in range(1, min(len(case.images), max(COHORTS)) + 1)
-        }
-        for case in sorted(cases)
-        if len(case.images) > 1
-    }
+    every = {id(cases): cases for one in lab.comparison.rounds for cases in one[2:]}
+    drawn: dict[Case, Counter[tuple[int, ...]]] = {}
+    for case in sorted({case for cases in every.values() for case in cases if len(case.images) > 1}):
+        orders = rng.permuted(np.tile(case.images, (SUBSETS, 1)), axis=1)  # one order for all sizes
+        sizes = range(1, min(len(case.images), max(COHORTS)) + 1)
+        drawn[case] = Counter(tuple(row) for used in sizes for row in np.sort(orders[:, :used]).tolist())
+    return {key: _subsets([case for case in cases if case in drawn], drawn) for key, cases in every.items()}
 
 
-def _parts(cases: Sequence[Case], subsets: Subsets) -> tuple[Case, ...]:
-    """Each distinct subset as a case of its own."""
-    return tuple(
-        case._replace(images=images)
-        for case in cases
-        for of_size in subsets.get(case, {}).values()
-        for images in of_size
-    )
+def _subsets(cases: Sequence[Case], drawn: Mapping[Case, Counter[tuple[int, ...]]]) -> Subsets:
+    subsets = [
+        (patient, len(images), times, case._replace(images=images))
+        for patient, case in enumerate(cases)
+        for images, times in drawn[case].items()
+    ]
+    patient, used, times = np.array([numbers for *numbers, _ in subsets], dtype=np.intp).reshape(-1, 3).T
+    images_of_patient = np.array([len(case.images) for case in cases], dtype=np.intp)
+    disorder_of_patient = numbered([case.disorder_id for case in cases])
+    return Subsets(tuple(case for *_, case in subsets), patient, used, times, images_of_patient, disorder_of_patient)
 
 
-def _line(
-    test_set: SetName,
-    approach: str,
-    folds: Sequence[Ranks],
-    whole: Sequence[Sequence[Case]],
-    subsets: Subsets,
-    least: int,
-    used: int,
-) -> ImagesUsed:
-    tops: list[list[float]] = [[], []]
+def _accuracies(
+    folds: Sequence[Ranks], subsets: Sequence[Subsets], least: int, used: int
+) -> tuple[float, float, float]:
+    """Top-1, top-5 and the patients of a cohort, as means over the folds that have any of them."""
+    found: list[list[float]] = [[], []]
     patients = []
-    for fold, cases in zip(folds, whole, strict=True):
-        cohort = [case for case in cases if len(case.images) >= least]
-        patients.append(len(cohort))
-        if not cohort:
-            continue
-        place = {case: number for number, case in enumerate(fold.cases)}
-        disorder_of_case = numbered([case.disorder_id for case in cohort])
-        for accuracies, top in zip(tops, (1, 5), strict=True):
-            outcome = patient_outcomes(fold.ranks, fold.case_of_ranking, top=top)
-            mean_outcomes = [
-                sum(times * outcome[place[case._replace(images=images)]] for images, times in drawn.items()) / SUBSETS
-                for case in cohort
-                for drawn in [subsets[case][used]]
-            ]
-            accuracies.append(100 * mean_per_disorder(np.array(mean_outcomes), disorder_of_case))
-    top1, top5 = (float(np.mean(accuracies)) if accuracies else 0.0 for accuracies in tops)
-    return ImagesUsed(test_set, least, used, approach, top1, top5, float(np.mean(patients)))
+    for fold, drawn in zip(folds, subsets, strict=True):
+        cohort = drawn.images_of_patient >= least
+        patients.append(int(cohort.sum()))
+        for accuracies, top in zip(found, (1, 5), strict=True) if cohort.any() else ():
+            outcomes = patient_outcomes(fold.ranks, fold.case_of_ranking, top=top)
+            weights = outcomes * drawn.times * (drawn.used == used) / SUBSETS
+            mean_outcomes = np.bincount(drawn.patient_of_case, weights=weights).astype(np.float64)
+            accuracies.append(100 * mean_per_disorder(mean_outcomes[cohort], drawn.disorder_of_patient[cohort]))
+    top1, top5 = (float(np.mean(accuracies)) if accuracies else 0.0 for accuracies in found)
+    return top1, top5, float(np.mean(patients))

@@ -21,6 +21,7 @@ class SplitLine(NamedTuple):
     patients_sd: float
     disorders: float
     disorders_sd: float
+    images_per_patient: float
 
 
 def run(lab: Lab) -> Tables:
@@ -68,4 +69,5 @@ def multi_image(labels: Sequence[Label]) -> list[Label]:
 def _line(part: str, counts: Sequence[tuple[int, ...]]) -> SplitLine:
     images, patients, disorders = np.array(counts).T
     figures = [float(f(column)) for column in (images, patients, disorders) for f in (np.mean, np.std)]
+    figures.append(float(images.sum() / max(patients.sum(), 1)))
     return SplitLine(part, *figures)

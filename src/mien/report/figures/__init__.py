@@ -21,6 +21,7 @@ from mien.report.figures import (
     lambda_sensitivity,
     number_of_images,
     oracle,
+    overview,
     proportional,
     proportional_hybrid,
     rank_changes,
@@ -29,6 +30,7 @@ from mien.report.figures import (
 
 FIGURES: dict[str, tuple[str, Callable[[Tables], Figure]]] = {
     "agreement": ("agreement", agreement.draw),
+    "overview": ("overview_points", overview.draw),
     "headline": ("headline_curves", headline.draw),
     "rank_changes": ("rank_flows", rank_changes.draw),
     "tsne": ("tsne", tsne.draw),

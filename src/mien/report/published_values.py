@@ -1,0 +1,116 @@
+"""What the paper prints in the places of a table's row: numbers, or words where it gives a bound or a range."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+from mien.evaluation.experiments.confounders import Correlation
+from mien.evaluation.experiments.distances import Group
+from mien.evaluation.experiments.growth import DatabaseSize
+from mien.evaluation.experiments.lambda_selection import BestOnValidation, CentroidGain
+from mien.evaluation.experiments.lambda_sensitivity import BestLambda
+from mien.evaluation.experiments.number_of_images import ImagesUsed
+from mien.evaluation.experiments.oracle import APPROACHES, OracleLine
+from mien.evaluation.experiments.rank_changes import Change
+from mien.evaluation.experiments.splits import SplitLine
+from mien.evaluation.published import (
+    ACCURACY,
+    BEST_LAMBDA,
+    CONFOUNDERS,
+    DISORDER_LEVEL_CHANGE,
+    DISTANCES,
+    LAMBDA,
+    ORACLE,
+    PATIENT_OVER_IMAGE_WEIGHTED,
+    PLATEAU_SPREAD,
+    RANK_CHANGE,
+    SECOND_IMAGE_GAIN,
+    SPLITS,
+    published_accuracy,
+)
+from mien.evaluation.results import Result
+
+Values = dict[str, Any]  # by field
+
+BEST_AT_TOP10 = 0.5  # lambda on the validation images; for every other measure it is the chosen one
+IMAGES_PER_PATIENT = {"test multi-freq": 3.0, "test multi-rare": 2.5}
+
+
+@singledispatch
+def published_values(row: NamedTuple) -> Values:  # noqa: ARG001 the others look at it
+    """Of most rows nothing is printed."""
+    return {}
+
+
+def _fields(line: NamedTuple | None) -> Values:
+    return line._asdict() if line else {}
+
+
+@published_values.register
+def _(row: Result) -> Values:
+    return _fields(published_accuracy(row.set, row.method)) if row.gallery == "unified" else {}
+
+
+@published_values.register
+def _(row: SplitLine) -> Values:
+    return SPLITS[row.part]._asdict() | {"images_per_patient": IMAGES_PER_PATIENT.get(row.part)}
+
+
+@published_values.register
+def _(row: Change) -> Values:
+    published = RANK_CHANGE[row.set]
+    return {
+        "baseline": {"median_rank": published.median_rank_before},
+        "patient-weighted centroid": _fields(DISORDER_LEVEL_CHANGE.get(row.set)),
+        "full": published._asdict() | {"median_rank": published.median_rank_after},
+    }.get(row.stage, {})
+
+
+@published_values.register
+def _(row: Group) -> Values:
+    return _fields(DISTANCES.get(row.group))
+
+
+@published_values.register
+def _(_: DatabaseSize) -> Values:
+    return SPLITS["total"]._asdict()
+
+
+@published_values.register
+def _(row: BestOnValidation) -> Values:
+    return {"centroid_weight": BEST_AT_TOP10 if row.measure == "top10" else LAMBDA}
+
+
+@published_values.register
+def _(_: CentroidGain) -> Values:
+    return {"mean_gain": "{:.2f} to {:.2f}".format(*PATIENT_OVER_IMAGE_WEIGHTED)}
+
+
+@published_values.register
+def _(row: BestLambda) -> Values:
+    published = BEST_LAMBDA[row.set]
+    return {
+        "centroid_weight": published.centroid_weight,
+        "cost_of_chosen": f"{'' if row.set == 'multi-rare' else 'at most '}{published.cost_of_chosen}",
+        "plateau_spread": f"at most {PLATEAU_SPREAD}",
+        "largest_fall": "none" if row.set.endswith("rare") else None,
+    }
+
+
+@published_values.register
+def _(row: ImagesUsed) -> Values:
+    second = (row.set, row.least_images, row.used) == ("multi-freq", 2, 2) and row.approach != "single image"
+    return {"gain_top1": "roughly {:g} to {:g}".format(*SECOND_IMAGE_GAIN)} if second else {}
+
+
+@published_values.register
+def _(row: OracleLine) -> Values:
+    if method := APPROACHES.get(row.approach):
+        return _fields(ACCURACY[row.set].get((method.fusion, row.score)))
+    return _fields(ORACLE.get(row.set)) if row.score == "nearest" else {}
+
+
+@published_values.register
+def _(row: Correlation) -> Values:
+    return _fields(CONFOUNDERS.get((row.set, row.variable)))
