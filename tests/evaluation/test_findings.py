@@ -87,7 +87,7 @@ def printed_tables():
         changes += [before, first, full]
     return {
         "splits": [
-            SplitLine(part, c.images, c.images_sd, c.patients, c.patients_sd, c.disorders or 0, c.disorders_sd)
+            SplitLine(part, **{**c._asdict(), "disorders": c.disorders or 0}, images_per_patient=0)
             for part, c in published.SPLITS.items()
         ],
         "patient_aggregation": [result(s, *m) for s in ("multi-freq", "multi-rare") for m in methods[s][:3]],
@@ -120,7 +120,7 @@ def test_other_numbers_do_not_hold(printed_tables):
         ],
         "distances": [row._replace(mean=row.mean + 0.1) for row in printed_tables["distances"]],
         "rank_changes": [
-            row._replace(improved=row.worsened, worsened=row.improved, median_rank=500)
+            row._replace(improved=row.worsened, worsened=row.improved, improved_uncensored=0, median_rank=500)
             for row in printed_tables["rank_changes"]
         ],
     }
@@ -132,4 +132,4 @@ def test_what_a_run_lacks_is_not_stated(printed_tables):
     assert findings({}) == []
     only_rare = {"disorder_aggregation": [r for r in printed_tables["disorder_aggregation"] if r.set == "rare"]}
     assert findings(only_rare) == []
-    assert findings({"best_lambda": [BestLambda("freq", 0.7, 50.0, 0.1)]})[0].measured == "0.7"
+    assert findings({"best_lambda": [BestLambda("freq", 0.7, 50.0, 0.1, 0.5, 0.0)]})[0].measured == "0.7"

@@ -121,18 +121,25 @@ class Comparison:
 
     def ranks(self, test_set: SetName, gallery: GalleryName, method: Method) -> list[Ranks]:
         """The rankings of one test set, fold by fold; a fold without cases is left out."""
-        if (gallery, method) not in self._known:
-            if self.methods is not None:
-                raise InvalidMethodError(
-                    f"{method} in the {gallery} gallery was not compared: name it where the comparison is made"
-                )
-            self._known[gallery, method] = self._unranked(method)
-            for table in self._tables:
-                self._rank(table, method, [gallery])
+        self.rank_by([method], gallery)
         part: PartName = "freq" if test_set.endswith("freq") else "rare"
         ranks = self._known[gallery, method][part]
         chosen = ranks if part == test_set else [multi_image_only(fold) for fold in ranks]
         return [fold for fold in chosen if fold.cases]
+
+    def rank_by(self, methods: Sequence[Method], gallery: GalleryName, progress: Progress = silent) -> None:
+        """Makes the rankings by methods that nobody has asked for yet, on all cores: quicker than one by one."""
+        unknown = [method for method in methods if (gallery, method) not in self._known]
+        if not unknown:
+            return
+        if self.methods is not None:
+            raise InvalidMethodError(
+                f"{unknown[0]} in the {gallery} gallery was not compared: name it where the comparison is made"
+            )
+        self._known |= {(gallery, method): self._unranked(method) for method in unknown}
+        todo = list(product(unknown, self._tables))
+        for done, _ in enumerate(side_by_side(lambda one: self._rank(one[1], one[0], [gallery]), todo)):
+            progress(done, len(todo))
 
     def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""

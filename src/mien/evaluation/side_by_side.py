@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -23,6 +23,10 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
     """
     cores = os.cpu_count() or 1
     waiting = iter(items)
+    if len(first := list(islice(waiting, 2))) < 2:  # one item needs no threads
+        yield from map(work, first)
+        return
+    waiting = chain(first, waiting)
     # a product on one core beside another one: two products on all cores would wait for each other
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
         begun: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(waiting, cores + 1))

@@ -42,9 +42,9 @@ class BestLambda(NamedTuple):
 def run(lab: Lab) -> Tables:
     """Embedding-level fusion, patient-weighted centroids, unified gallery."""
     lines: list[SensitivityLine] = []
-    for step in range(STEPS + 1):
-        lab.progress(step, STEPS + 1)
-        method = Method("embedding", "hybrid", centroid_weight=step / STEPS)
+    methods = [Method("embedding", "hybrid", centroid_weight=step / STEPS) for step in range(STEPS + 1)]
+    lab.comparison.rank_by(methods, "unified", lab.progress)
+    for method in methods:
         for test_set in lab.sets:
             found = tops(lab.comparison.ranks(test_set, "unified", method))
             lines.append(SensitivityLine(test_set, method.centroid_weight, *found, weighted(found)))
