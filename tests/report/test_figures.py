@@ -60,7 +60,8 @@ def test_a_figure_is_left_out_where_the_tables_hold_nothing_for_it(tables, frequ
 
 def test_every_figure_has_its_file_and_its_place_in_the_report():
     files = {path.name.removesuffix(".py") for path in resources.files("mien.report.figures").iterdir()}
-    assert set(FIGURES) == {name for name in files if not name.startswith("__")} - {"ablation", "style"}
+    kinds = {"ablation_split": "ablation", "ablation_unified": "ablation", "proportional_hybrid": "proportional"}
+    assert {kinds.get(name, name) for name in FIGURES} == {x for x in files if not x.startswith("__")} - {"style"}
     assert set(FIGURES) == {name for section in SECTIONS for name in section.figures} | {"agreement"}
 
 
@@ -130,6 +131,13 @@ class TestWhatTheyShow:
         said = texts(drawn["lambda_sensitivity"])
         for text, best in zip(said, tables["best_lambda"], strict=True):
             assert text == f"best at λ = {best.centroid_weight:.2f}; 0.75 costs {best.cost_of_chosen:.2f} points"
+
+    def test_patients_are_counted_per_fold_only_where_folds_differ(self, drawn):
+        said = texts(drawn["number_of_images"])
+        assert any(text.endswith("patients: few, read with care") for text in said)
+        assert any("patients per fold" in text for text in said)
+        titles = [axis.get_title(loc="left") for axis in drawn["ablation_unified"].axes]
+        assert ["per fold" in title for title in titles[:4]] == [False, True, False, True]
 
     def test_number_of_images_follows_each_cohort(self, drawn, tables):
         axis = drawn["number_of_images"].axes[1]  # frequent, three or more

@@ -77,7 +77,7 @@ def test_columns_that_are_empty_in_every_row_are_left_out():
 
 def test_numbers_stand_at_the_right_and_words_at_the_left():
     numeric = {column.heading: column.numeric for column in columns_of([INTRA, INTER])}
-    assert not numeric.pop("Pairs of photos")
+    assert not numeric.pop("Pairs of images")
     assert all(numeric.values())
     chosen = list(columns_of([LambdaLine(0.0, 1.0, 2.0, 3.0, 4.0, 2.0, selected=True)]))
     assert [column.heading for column in chosen if not column.numeric] == ["Selected"]
@@ -87,7 +87,7 @@ def test_numbers_stand_at_the_right_and_words_at_the_left():
 def test_spreads_and_intervals_stand_beside_their_numbers():
     line = SplitLine("test rare", 455.7, 7.66, 361.0, 0.0, 361.0, 0.0, 1.262)
     assert shown(line) == {
-        "Part": ["Test: rare disorders"],
+        "Part": ["Evaluation: GMDB-Rare"],
         "Images": ["455.7 ± 7.7 | 455.7 ± 7.7"],
         "Patients": ["361 | 361"],
         "Disorders": ["361 | 361"],
@@ -102,7 +102,9 @@ def test_results_fit_on_the_page(tables):
     assert list(shown(*tables["patient_aggregation"])) == [
         *("Test set", "Fusion", "Top-1 (%)", "Top-5 (%)", "Top-10 (%)", "Top-5 against baseline (points)", "p (top-5)")
     ]
-    assert shown(*tables["ablation"])["Gallery"][:13:12] == ["Unified gallery", "Own gallery only"]
+    assert shown(*tables["patient_aggregation"])["Fusion"][0] == "Single-image baseline"
+    assert shown(*tables["disorder_aggregation"])["Score"][0] == "Single-image baseline"
+    assert shown(*tables["ablation"])["Gallery"][:13:12] == ["Unified gallery", "Split gallery"]
 
 
 def test_no_short_name_reaches_a_reader(tables):
@@ -118,9 +120,9 @@ def test_no_short_name_reaches_a_reader(tables):
 @pytest.mark.parametrize(
     ("claim", "words"),
     [
-        ("freq: the best lambda lies between 0 and 1", "Frequent disorders: the best lambda lies between 0 and 1"),
-        ("intra-rare: mean distance", "Same disorder, rare: mean distance"),
-        ("inter: mean distance", "Different disorders: mean distance"),
+        ("freq: the best lambda lies between 0 and 1", "GMDB-Freq: the best lambda lies between 0 and 1"),
+        ("intra-rare: mean distance", "Intra-disorder, rare: mean distance"),
+        ("inter: mean distance", "Inter-disorder: mean distance"),
         ("validation chooses lambda 0.75", "Validation chooses lambda 0.75"),
         ("", ""),
     ],

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mien.core.errors import shown_ids
 from mien.core.method import BASELINE, FULL
 from mien.evaluation.agreement import mean_absolute_error, worst
 from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
 from mien.report.figures import FIGURES, figures_of
-from mien.report.figures.style import SET_NAMES
+from mien.report.figures.style import SET_NAMES, patients_told
 from mien.report.rankings import NOTICE
 from mien.report.sections import SECTIONS, Section
+from mien.report.statements import Statement
 from mien.report.tables import WORDS, Column, Shown, columns_of, has_published, in_words
 
 if TYPE_CHECKING:
     from mien.report.reproduction import Reproduction
 
+LEFT_OUT = {
+    "not_in_gallery": "Test patients whose disorder the gallery lacks: misses at every N",
+    "left_out_of_gallery": "Test patients who are also in the gallery: left out of it for their own queries",
+}
 ROWS_SHOWN = 8  # a longer table is folded up below its figure
 
 
@@ -28,6 +34,7 @@ class _Card(NamedTuple):
     """One test set in large letters: top-1 of the baseline and of the full method."""
 
     name: str
+    patients: str
     baseline: Result
     full: Result
     published: tuple[float, float] | None
@@ -45,6 +52,7 @@ class _Part(NamedTuple):
     section: Section
     figures: list[str]  # data addresses
     tables: list[_Table]
+    statements: list[Statement]
 
 
 def page(done: Reproduction, figures: Path) -> str:
@@ -66,6 +74,8 @@ def page(done: Reproduction, figures: Path) -> str:
         agreement=_data_address(figures / "agreement.svg"),
         cells=[*columns_of(done.cells), Column("Difference (points)", numeric=True, cells=errors)],
         parts=list(_parts(figures, done.tables)),
+        left_out=list(_left_out(done.protocol)),
+        seed=done.protocol["bootstrap"]["seed"],
     )
 
 
@@ -74,7 +84,8 @@ def _cards(headline: Sequence[Result]) -> Iterator[_Card]:
         of_method = {result.method: result for result in headline if result.set == test_set}
         before, after = (published_accuracy(test_set, method) for method in (BASELINE, FULL))
         published = (before.top1, after.top1) if before and after else None
-        yield _Card(SET_NAMES[test_set], of_method[BASELINE], of_method[FULL], published)
+        full = of_method[FULL]
+        yield _Card(SET_NAMES[test_set], patients_told(test_set, full.patients), of_method[BASELINE], full, published)
 
 
 def _parts(figures: Path, tables: Tables) -> Iterator[_Part]:
@@ -90,7 +101,17 @@ def _parts(figures: Path, tables: Tables) -> Iterator[_Part]:
             if (rows := tables.get(name))
             for columns in [list(columns_of(rows))]
         ]
-        yield _Part(section, addresses, shown)
+        told = section.statements(tables) if section.statements and (shown or addresses) else ()
+        yield _Part(section, addresses, shown, list(told))
+
+
+def _left_out(protocol: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Who was left out, as far as the protocol says it: of each gallery or fold, or of all."""
+    for key, what in LEFT_OUT.items():
+        given = protocol.get(key)
+        for where, ids in given.items() if isinstance(given, Mapping) else [("", given)]:
+            if ids:
+                yield f"{what}{f' ({where})' if where else ''}", f"{len(ids):,}: {shown_ids(sorted(map(str, ids)))}"
 
 
 def _data_address(path: Path) -> str:

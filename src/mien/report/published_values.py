@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mien.evaluation.experiments.confounders import Correlation
 from mien.evaluation.experiments.distances import Group
-from mien.evaluation.experiments.growth import DatabaseSize
+from mien.evaluation.experiments.growth import Growth
 from mien.evaluation.experiments.lambda_selection import BestOnValidation, CentroidGain
 from mien.evaluation.experiments.lambda_sensitivity import BestLambda
 from mien.evaluation.experiments.number_of_images import ImagesUsed
@@ -37,28 +37,16 @@ BEST_AT_TOP10 = 0.5  # lambda on the validation images; for every other measure 
 IMAGES_PER_PATIENT = {"test multi-freq": 3.0, "test multi-rare": 2.5}
 
 
-@singledispatch
-def published_values(row: NamedTuple) -> Values:  # noqa: ARG001 the others look at it
+def published_values(row: NamedTuple) -> Values:
     """Of most rows nothing is printed."""
-    return {}
+    return PRINTED.get(type(row), lambda _: {})(row)
 
 
 def _fields(line: NamedTuple | None) -> Values:
     return line._asdict() if line else {}
 
 
-@published_values.register
-def _(row: Result) -> Values:
-    return _fields(published_accuracy(row.set, row.method)) if row.gallery == "unified" else {}
-
-
-@published_values.register
-def _(row: SplitLine) -> Values:
-    return SPLITS[row.part]._asdict() | {"images_per_patient": IMAGES_PER_PATIENT.get(row.part)}
-
-
-@published_values.register
-def _(row: Change) -> Values:
+def _change(row: Change) -> Values:
     published = RANK_CHANGE[row.set]
     return {
         "baseline": {"median_rank": published.median_rank_before},
@@ -67,28 +55,7 @@ def _(row: Change) -> Values:
     }.get(row.stage, {})
 
 
-@published_values.register
-def _(row: Group) -> Values:
-    return _fields(DISTANCES.get(row.group))
-
-
-@published_values.register
-def _(_: DatabaseSize) -> Values:
-    return SPLITS["total"]._asdict()
-
-
-@published_values.register
-def _(row: BestOnValidation) -> Values:
-    return {"centroid_weight": BEST_AT_TOP10 if row.measure == "top10" else LAMBDA}
-
-
-@published_values.register
-def _(_: CentroidGain) -> Values:
-    return {"mean_gain": "{:.2f} to {:.2f}".format(*PATIENT_OVER_IMAGE_WEIGHTED)}
-
-
-@published_values.register
-def _(row: BestLambda) -> Values:
+def _best_lambda(row: BestLambda) -> Values:
     published = BEST_LAMBDA[row.set]
     return {
         "centroid_weight": published.centroid_weight,
@@ -98,19 +65,27 @@ def _(row: BestLambda) -> Values:
     }
 
 
-@published_values.register
-def _(row: ImagesUsed) -> Values:
-    second = (row.set, row.least_images, row.used) == ("multi-freq", 2, 2) and row.approach != "single image"
+def _images_used(row: ImagesUsed) -> Values:
+    second = row[:3] == ("multi-freq", 2, 2) and row.approach != "single image"
     return {"gain_top1": "roughly {:g} to {:g}".format(*SECOND_IMAGE_GAIN)} if second else {}
 
 
-@published_values.register
-def _(row: OracleLine) -> Values:
+def _oracle(row: OracleLine) -> Values:
     if method := APPROACHES.get(row.approach):
         return _fields(ACCURACY[row.set].get((method.fusion, row.score)))
     return _fields(ORACLE.get(row.set)) if row.score == "nearest" else {}
 
 
-@published_values.register
-def _(row: Correlation) -> Values:
-    return _fields(CONFOUNDERS.get((row.set, row.variable)))
+PRINTED: dict[type, Callable[[Any], Values]] = {
+    Result: lambda row: _fields(published_accuracy(row.set, row.method)) if row.gallery == "unified" else {},
+    SplitLine: lambda row: SPLITS[row.part]._asdict() | {"images_per_patient": IMAGES_PER_PATIENT.get(row.part)},
+    Change: _change,
+    Group: lambda row: _fields(DISTANCES.get(row.group)),
+    Growth: lambda row: {} if row.released else SPLITS["total"]._asdict(),  # the study stands beside the last release
+    BestOnValidation: lambda row: {"centroid_weight": BEST_AT_TOP10 if row.measure == "top10" else LAMBDA},
+    CentroidGain: lambda _: {"mean_gain": "{:.2f} to {:.2f}".format(*PATIENT_OVER_IMAGE_WEIGHTED)},
+    BestLambda: _best_lambda,
+    ImagesUsed: _images_used,
+    OracleLine: _oracle,
+    Correlation: lambda row: _fields(CONFOUNDERS.get((row.set, row.variable))),
+}

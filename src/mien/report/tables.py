@@ -11,22 +11,22 @@ from mien.evaluation.experiments.oracle import APPROACHES, ORACLE
 from mien.evaluation.published import PLATEAU_FROM
 from mien.evaluation.results import Result
 from mien.report.figures import confounders, distances, gallery_size, rank_changes
-from mien.report.figures.style import FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES, SET_NAMES
+from mien.report.figures.style import BASELINE_NAME, FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES, SET_NAMES
 from mien.report.published_values import published_values
 
-BEST_PHOTO = "Best photo of each patient (oracle)"
-GROUP_NAMES = {group: name.replace("\n", " ") for group, name in distances.NAMES.items()}
+BEST_PHOTO = "Oracle optimal image-selection"
+GROUP_NAMES = {group: name.replace("-\n", "-").replace("\n", " ") for group, name in distances.NAMES.items()}
 PARTS = {
-    "total": "Everyone",
-    "training": "Training",
-    "validation": "Validation",
-    "gallery freq": "Gallery: frequent disorders",
-    "gallery rare": "Gallery: rare disorders",
-    "gallery unified": "Gallery: all disorders",
-    "rare in all": "Rare disorders, over all folds",
-    "test multi": "Several photos: frequent test and all rare",
-    "rare multi in all": "Rare, several photos, over all folds",
-    **{f"test {test_set}": f"Test: {name[0].lower()}{name[1:]}" for test_set, name in SET_NAMES.items()},
+    "total": "GMDB in all",
+    "training": "Training: GMDB-Freq",
+    "validation": "Validation: GMDB-Freq",
+    "gallery freq": "Gallery: GMDB-Freq",
+    "gallery rare": "Gallery: GMDB-Rare",
+    "gallery unified": "Gallery: GMDB-Freq+Rare",
+    "rare in all": "GMDB-Rare in all",
+    "test multi": "GMDB-Multi in all",
+    "rare multi in all": "GMDB-Multi-Rare in all",
+    **{f"test {test_set}": f"Evaluation: {name}" for test_set, name in SET_NAMES.items()},
 }
 WORDS: dict[str, Mapping[str, str]] = {  # column: what stands for its values
     "set": SET_NAMES,
@@ -35,7 +35,7 @@ WORDS: dict[str, Mapping[str, str]] = {  # column: what stands for its values
     "fusion": FUSION_NAMES,
     "score": {score: name.capitalize() for score, name in SCORE_NAMES.items()} | {ORACLE: BEST_PHOTO},
     "approach": {approach: FUSION_NAMES[method.fusion] for approach, method in APPROACHES.items()}
-    | {ORACLE: BEST_PHOTO},
+    | {"single image": BASELINE_NAME, ORACLE: BEST_PHOTO},
     "method": {method: name for method, (name, *_) in gallery_size.METHODS.items()},
     "stage": {stage: name.replace("\n", " ") for stage, name in rank_changes.STAGE_NAMES.items()},
     "variable": {variable: name.replace("\n", " ") for variable, name in confounders.NAMES.items()},
@@ -77,7 +77,7 @@ HEADINGS = {
     "better": "Better (%)",
     "same": "Same (%)",
     "worse": "Worse (%)",
-    "group": "Pairs of photos",
+    "group": "Pairs of images",
     "pairs": "Drawn",
     "distinct_pairs": "Distinct",
     "same_patient_percent": "Of one\npatient (%)",
@@ -121,12 +121,17 @@ class Column(NamedTuple):
 def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
     """The columns that say something: none that is empty in every row."""
     published = [published_values(row) for row in rows]
+    varying = {field for field in SAID_ABOVE & {*rows[0]._fields} if len({getattr(row, field) for row in rows}) > 1}
     for field in OF_RESULTS if isinstance(rows[0], Result) else rows[0]._fields:
         values = [getattr(row, field) for row in rows]
-        said_above = field in SAID_ABOVE and len(set(values)) == 1
-        if field in BESIDE_OTHERS or said_above:
+        if field in BESIDE_OTHERS or (field in SAID_ABOVE and field not in varying):
             continue
         cells = [Shown(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, published, strict=True)]
+        if isinstance(rows[0], Result) and varying == {field}:  # the one column that tells methods apart
+            cells = [
+                Shown(BASELINE_NAME) if isinstance(row, Result) and row.method == BASELINE else cell
+                for row, cell in zip(rows, cells, strict=True)
+            ]
         if isinstance(rows[0], Result) and field in BEST_IN_BOLD:
             best = zip(_best_of(rows, values), _best_of(rows, [paper.get(field) for paper in published]), strict=True)
             cells = [Shown(cell.text, cell.paper, *marks) for cell, marks in zip(cells, best, strict=True)]
@@ -144,9 +149,9 @@ def in_words(text: str) -> str:
     """A finding without the short names of sets and groups.
 
     >>> in_words("multi-rare: more patients improve than worsen")
-    'Rare, several photos: more patients improve than worsen'
+    'GMDB-Multi-Rare: more patients improve than worsen'
     >>> in_words("freq +3.27, rare -0.14")
-    'Frequent disorders +3.27, Rare disorders -0.14'
+    'GMDB-Freq +3.27, GMDB-Rare -0.14'
     """
     names = SET_NAMES | GROUP_NAMES
     short = "|".join(sorted(names, key=len, reverse=True))

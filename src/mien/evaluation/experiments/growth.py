@@ -12,9 +12,11 @@ from mien.evaluation.lab import Lab, Tables
 MOST_REPRESENTED = 100
 
 
-class DatabaseSize(NamedTuple):
-    """What a database holds."""
+class Growth(NamedTuple):
+    """One version, or the study itself."""
 
+    version: str
+    released: str  # nothing for the study itself
     images: int
     patients: int
     multi_image_patients: int
@@ -24,38 +26,24 @@ class DatabaseSize(NamedTuple):
     patients_per_disorder: float
 
 
-class Growth(NamedTuple):
-    """One version."""
-
-    version: str
-    released: str
-    images: int
-    patients: int
-    multi_image_patients: int
-    images_of_most_represented: float
-    disorders: int
-    images_per_disorder: float
-    patients_per_disorder: float
-
-
 def run(lab: Lab) -> Tables:
     """What the study's own tables hold, and each version of a list, where one was given."""
     here = {label for fold in lab.study.folds for split in fold for part in split for label in part}
+    releases = sorted(lab.releases, key=lambda release: release.released)
     return {
-        "database_size": [_size(here)],
-        "growth": [
-            Growth(release.version, release.released.isoformat(), *_size(release.labels))
-            for release in sorted(lab.releases, key=lambda release: release.released)
-        ],
+        "database_size": [_growth(lab.study.source, "", here)],
+        "growth": [_growth(release.version, release.released.isoformat(), release.labels) for release in releases],
     }
 
 
-def _size(labels: Collection[Label]) -> DatabaseSize:
+def _growth(version: str, released: str, labels: Collection[Label]) -> Growth:
     patient_of_image = {label.image_id: label.patient_id for label in labels}
     images_of_patient = Counter(patient_of_image.values())
     most = [images for _, images in images_of_patient.most_common(MOST_REPRESENTED)]
     disorders = {label.disorder_id for label in labels}
-    return DatabaseSize(
+    return Growth(
+        version,
+        released,
         len(patient_of_image),
         len(images_of_patient),
         sum(images > 1 for images in images_of_patient.values()),

@@ -1,16 +1,16 @@
-"""The figures of the report, one file each, with the table that each cannot do without."""
+"""The figures of the report, one file for each kind, with the table that each cannot do without."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from matplotlib.figure import Figure
 
 from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.results import Result
 from mien.report.figures import (
-    ablation_split,
-    ablation_unified,
+    ablation,
     agreement,
     confounders,
     distances,
@@ -23,7 +23,6 @@ from mien.report.figures import (
     oracle,
     overview,
     proportional,
-    proportional_hybrid,
     rank_changes,
     tsne,
 )
@@ -41,11 +40,11 @@ FIGURES: dict[str, tuple[str, Callable[[Tables], Figure]]] = {
     "number_of_images": ("number_of_images", number_of_images.draw),
     "oracle": ("oracle_per_patient", oracle.draw),
     "gallery_size": ("gallery_size", gallery_size.draw),
-    "ablation_unified": ("ablation", ablation_unified.draw),
-    "ablation_split": ("ablation", ablation_split.draw),
+    "ablation_unified": ("ablation", partial(ablation.draw, gallery="unified")),
+    "ablation_split": ("ablation", partial(ablation.draw, gallery="split")),
     "confounders": ("confounders", confounders.draw),
-    "proportional": ("proportional", proportional.draw),
-    "proportional_hybrid": ("proportional_hybrid", proportional_hybrid.draw),
+    "proportional": ("proportional", partial(proportional.draw, table="proportional")),
+    "proportional_hybrid": ("proportional_hybrid", partial(proportional.draw, table="proportional_hybrid")),
 }
 
 

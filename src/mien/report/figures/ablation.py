@@ -1,4 +1,4 @@
-"""The coloured tables of all fusions and scores, for either gallery."""
+"""Supplementary figures: all fusions and scores, for either gallery (supp:fig:ablation-unified, -split)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,23 @@ from mien.core.method import BASELINE, FULL
 from mien.evaluation.comparison import GalleryName
 from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.results import Result
-from mien.report.figures.style import FUSION_NAMES, IMAGE_COLOUR, INK, SCORE_NAMES, SET_NAMES, TOPS, in_order, panels
+from mien.report.figures.style import (
+    FUSION_NAMES,
+    IMAGE_COLOUR,
+    INK,
+    SCORE_NAMES,
+    SET_NAMES,
+    TOPS,
+    in_order,
+    panels,
+    patients_told,
+)
 
 AS_GOOD = 0.7  # percentage points below the best
 COLOURS = LinearSegmentedColormap.from_list("difference", ["#dd6b5f", "#fbfbfa", "#55b07c"])  # ink is readable on all
 
 
-def draw_gallery(tables: Tables, gallery: GalleryName) -> Figure:
+def draw(tables: Tables, gallery: GalleryName) -> Figure:
     """All patients above, patients with several photos below; both galleries share one scale of colours."""
     results = rows_of(tables, "ablation", Result)
     groups: dict[tuple[str, str], list[Result]] = {}
@@ -63,9 +73,9 @@ def _draw_set(axis: Axes, rows: Sequence[Result], scale: Normalize) -> None:
                 if accuracy == max(accuracies):
                     axis.plot(column + 0.5, line + 0.86, "_", markersize=24, markeredgewidth=1.1, color=INK)
     axis.axhline(len(alone), color=INK, linewidth=1.4)
-    axis.set_title(f"{SET_NAMES[rows[0].set]} ({rows[0].patients:.4g} patients per fold)", fontsize=9.5)
+    axis.set_title(f"{SET_NAMES[rows[0].set]} ({patients_told(rows[0].set, rows[0].patients)})", fontsize=9.5)
     axis.set_xticks([column + 0.5 for column in range(len(TOPS))], [f"Top-{top} (%)" for top in TOPS])
-    names = [f"{FUSION_NAMES[row.fusion]}, {SCORE_NAMES[row.score]}" for row in rows]
+    names = [short_name(row) for row in rows]
     axis.set_yticks([line + 0.5 for line in range(len(rows))], names)
     for label, row in zip(axis.get_yticklabels(), rows, strict=True):
         label.set_color(IMAGE_COLOUR if row.method == BASELINE else INK)
@@ -74,6 +84,12 @@ def _draw_set(axis: Axes, rows: Sequence[Result], scale: Normalize) -> None:
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
     axis.invert_yaxis()
+
+
+def short_name(row: Result) -> str:
+    """The method without words that all its neighbours share."""
+    score = SCORE_NAMES[row.score].replace(" disorder", "").replace(" individual-centroid", "")
+    return f"{FUSION_NAMES[row.fusion].removesuffix(' fusion')}, {score}"
 
 
 def _accuracies(row: Result) -> list[float]:

@@ -26,7 +26,7 @@ CLOSE = 3  # percentage points
 
 
 def draw(tables: Tables) -> Figure:
-    """Points on the line agree; hollow points are of patients with several photos."""
+    """Points on the line agree; hollow points are of multi-image subsets."""
     cells = rows_of(tables, "agreement", Cell)
     figure, [axis] = panels(1, 1, width=6.4, height=6.0)
     end = min(100, 10 * (1 + max(max(cell.published, cell.measured) for cell in cells) // 10))

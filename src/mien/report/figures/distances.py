@@ -12,9 +12,9 @@ from mien.report.figures.style import GRID, INK, PALE, legend_below, panels
 
 COLOURS = {"intra-freq": "#1f6fb2", "intra-rare": "#7d3c98", "inter": "#e67e22"}
 NAMES = {
-    "intra-freq": "Same disorder,\nfrequent",
-    "intra-rare": "Same disorder,\nrare",
-    "inter": "Different\ndisorders",
+    "intra-freq": "Intra-disorder,\nfrequent",
+    "intra-rare": "Intra-disorder,\nrare",
+    "inter": "Inter-\ndisorder",
 }
 
 
@@ -26,7 +26,7 @@ def draw(tables: Tables) -> Figure:
     for group in groups:
         curve = [(point.distance, point.density) for point in densities if point.group == group.group]
         distances, heights = zip(*curve, strict=True)
-        colour, name = COLOURS[group.group], NAMES[group.group].replace("\n", " ")
+        colour, name = COLOURS[group.group], NAMES[group.group].replace("-\n", "-").replace("\n", " ")
         axis.plot(distances, heights, color=colour, linewidth=1.8, label=name)
         axis.fill_between(distances, heights, color=colour, alpha=0.15, linewidth=0)
         axis.axvline(DISTANCES[group.group].mean, color=colour, linestyle=":", linewidth=1)
@@ -47,7 +47,7 @@ def _table(axis: Axes, groups: list[Group]) -> None:
         "Mean": [f"{group.mean:.3f}" for group in groups],
         "Standard deviation": [f"{group.sd:.3f}" for group in groups],
         "Median": [f"{group.median:.3f}" for group in groups],
-        "Against different disorders:": [],
+        "Against inter-disorder:": [],
         "   AUC": [_or_dash(group.auc, ".3f") for group in groups],
         "   Cohen's d": [_or_dash(group.cohens_d, ".2f") for group in groups],
         "   Overlap of areas": [_or_dash(group.overlap_percent, ".1f", " %") for group in groups],

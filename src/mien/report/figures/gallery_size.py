@@ -8,6 +8,8 @@ from mien.evaluation.experiments.gallery_size import SizeLine
 from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import (
     BASELINE_COLOUR,
+    BASELINE_NAME,
+    FEW_PATIENTS,
     HYBRID_COLOUR,
     IMAGE_COLOUR,
     PATIENT_COLOUR,
@@ -18,10 +20,10 @@ from mien.report.figures.style import (
 )
 
 METHODS = {
-    "baseline": ("Nearest photo (baseline)", BASELINE_COLOUR, "o"),
-    "image-weighted centroid": ("Centroid of photos", IMAGE_COLOUR, "s"),
-    "patient-weighted centroid": ("Centroid of patients", PATIENT_COLOUR, "D"),
-    "hybrid": ("Hybrid of nearest photo and centroid", HYBRID_COLOUR, "^"),
+    "baseline": (BASELINE_NAME, BASELINE_COLOUR, "o"),
+    "image-weighted centroid": ("Image-weighted disorder centroid", IMAGE_COLOUR, "s"),
+    "patient-weighted centroid": ("Patient-weighted disorder centroid", PATIENT_COLOUR, "D"),
+    "hybrid": ("Hybrid individual-centroid scoring", HYBRID_COLOUR, "^"),
 }
 
 
@@ -40,12 +42,12 @@ def draw(tables: Tables) -> Figure:
         axis.set_title(f"{SET_NAMES[test_set]}, top-{top}")
         axis.set(
             ylim=(0, min(100, 1.1 * max(line.top10 for line in of_set))),
-            xlabel="Gallery photos of the disorder\n(n: patients per fold)",
+            xlabel=f"Gallery images of the disorder\n(n: patients{' per fold' if test_set == 'rare' else ''})",
         )
         axis.grid(visible=False, axis="x")
     for axis in axes[:: len(TOPS)]:
         axis.set_ylabel("Accuracy, mean over disorders (%)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(METHODS))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 
@@ -54,4 +56,4 @@ def _bin_label(line: SizeLine) -> str:
     photos = (
         f"{line.least_images}-{line.most_images}" if line.least_images < line.most_images else f"{line.most_images}"
     )
-    return f"{photos}\nn = {line.patients:.4g}"
+    return f"{photos}\nn = {line.patients:.4g}{' (few)' if line.patients < FEW_PATIENTS else ''}"

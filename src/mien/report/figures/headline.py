@@ -7,16 +7,16 @@ from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.headline import LONGEST, CurvePoint
 from mien.evaluation.lab import Tables, rows_of
-from mien.report.figures.style import INK, SET_COLOURS, SET_NAMES, apart, in_order, legend_below, panels
+from mien.report.figures.style import BASELINE_NAME, INK, SET_COLOURS, SET_NAMES, apart, in_order, legend_below, panels
 
 LINES = {  # style, width, name
-    "baseline": ("--", 1.4, "Baseline: nearest single photo"),
-    "patient level only": (":", 1.6, "Patient level only: photos combined"),
-    "disorder level only": ("-", 0.8, "Disorder level only: hybrid score"),
-    "full": ("-", 2.4, "Full method: both"),
+    "baseline": ("--", 1.4, BASELINE_NAME),
+    "patient level only": (":", 1.6, "Patient level only: embedding-level fusion"),
+    "disorder level only": ("-", 0.8, "Disorder level only: hybrid scoring"),
+    "full": ("-", 2.4, "Full multi-level aggregation"),
 }
 LABELLED = (1, 5, 10)
-TITLES = {False: "All patients", True: "Patients with several photos"}
+TITLES = {False: "All patients", True: "Multi-image subsets"}
 
 
 def draw(tables: Tables) -> Figure:
@@ -47,8 +47,7 @@ def _panel(axis: Axes, points: list[CurvePoint]) -> None:
     sets = in_order(test_set for test_set, _ in curves)
     ends = [(curves[name, "full"][LONGEST] + curves[name, "baseline"][LONGEST]) / 2 for name in sets]
     for name, end in zip(sets, apart(ends, gap=6), strict=True):
-        label = SET_NAMES[name].split(",")[0].removesuffix(" disorders")
-        axis.text(LONGEST + 0.6, end, label, va="center", fontweight="bold", color=SET_COLOURS[name])
+        axis.text(LONGEST + 0.6, end, SET_NAMES[name], va="center", fontweight="bold", color=SET_COLOURS[name])
     axis.set(ylim=(0, 100), xlim=(-2.2, LONGEST + 0.5), xticks=(1, *range(5, LONGEST + 1, 5)))
 
 

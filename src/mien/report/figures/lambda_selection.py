@@ -17,7 +17,7 @@ CURVES = {  # name, colour, width
 }
 RED = CURVES["objective"][1]
 GAIN = "Gain in accuracy over λ = 0\n(percentage points)"
-WEIGHT = "λ (0: nearest photo only, 1: centroid only)"
+WEIGHT = "λ (0: nearest neighbor only, 1: centroid only)"
 
 
 def draw(tables: Tables) -> Figure:

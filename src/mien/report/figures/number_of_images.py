@@ -19,6 +19,7 @@ from mien.report.figures.style import (
     SET_NAMES,
     in_order,
     panels,
+    patients_told,
 )
 
 COLOURS = {"single image": BASELINE_COLOUR, "distance fusion": IMAGE_COLOUR, "embedding fusion": PATIENT_COLOUR}
@@ -41,9 +42,9 @@ def draw(tables: Tables) -> Figure:
             for top, line in LINES.items():
                 accuracies = [getattr(point, f"top{top}") for point in curve]
                 axis.plot([point.used for point in curve], accuracies, line, marker="o", markersize=3.5, color=colour)
-        axis.set_title(f"{SET_NAMES[test_set].split(',')[0]}, {least} or more photos", pad=18)
-        axis.text(0, 1.03, f"{cohort[0].patients:.4g} patients per fold", transform=axis.transAxes, fontsize=8.5)
-        axis.set(xlabel="Photos used of each patient", xticks=range(1, max(cohorts) + 1))
+        axis.set_title(f"{SET_NAMES[test_set]}, ≥ {least} images", pad=18)
+        axis.text(0, 1.03, patients_told(test_set, cohort[0].patients), transform=axis.transAxes, fontsize=8.5)
+        axis.set(xlabel="Images used of each patient", xticks=range(1, max(cohorts) + 1))
         highest = max(point.top5 for point in points if point.set == test_set)
         axis.set(xlim=(0.8, max(cohorts) + 0.2), ylim=(0, min(100, 1.12 * highest)))
         if least == cohorts[0]:

@@ -17,12 +17,12 @@ from mien.report.figures.style import (
 )
 
 NAMES = {
-    "single image": "One photo\nat random",
-    "distance fusion": "Distance fusion",
-    "embedding fusion": "Embedding fusion",
+    "single image": "Single-image\nbaseline",
+    "distance fusion": "Distance-level\nfusion",
+    "embedding fusion": "Embedding-level\nfusion",
 }
 PARTS = {
-    "better": ("Ranked better than with the patient's best photo", IMPROVED_COLOUR, "white"),
+    "better": ("Ranked better than by the patient's best image", IMPROVED_COLOUR, "white"),
     "same": ("the same", UNCHANGED_COLOUR, INK),
     "worse": ("worse", WORSENED_COLOUR, "white"),
 }

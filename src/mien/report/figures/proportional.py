@@ -1,4 +1,4 @@
-"""Supplementary figure: accuracy when a share of each disorder's photos decides, not one (supp:fig:propnn)."""
+"""Supplementary figures: a share of each disorder's photos decides (supp:fig:propnn); the same inside the hybrid."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from mien.report.figures.style import GALLERY_NAMES, INK, SET_COLOURS, SET_NAMES
 
 LINES: dict[str, Literal["-", "--"]] = {"unified": "-", "split": "--"}
 REFERENCES = {  # of each table: which differences are drawn, and to what
-    "proportional": ("delta", "nearest photo"),
+    "proportional": ("delta", "single-image baseline"),
     "proportional_hybrid": ("over_hybrid", "plain hybrid"),
 }
 TICKS = {0.01: "1", 0.02: "2", 0.05: "5", 0.1: "10", 0.2: "20", 0.5: "50", 1.0: "100"}
 
 
-def draw(tables: Tables) -> Figure:
-    """Accuracies above, differences to the nearest photo below."""
-    return draw_alphas(tables, "proportional")
-
-
-def draw_alphas(tables: Tables, table: str) -> Figure:
-    """A column for each length of the list; differences have one scale in both figures."""
+def draw(tables: Tables, table: str) -> Figure:
+    """A column for each length of the list: accuracies above, differences below, on one scale in both figures."""
     rows, (difference, reference) = rows_of(tables, table, AlphaLine), REFERENCES[table]
     every_gain = [
         getattr(row, f"{field}_top{top}")
@@ -60,6 +55,8 @@ def draw_alphas(tables: Tables, table: str) -> Figure:
         Line2D([], [], color=SET_COLOURS[name], linestyle=LINES[own], label=f"{SET_NAMES[name]}, {GALLERY_NAMES[own]}")
         for name, own in curves
     ]
-    handles.append(Line2D([], [], color=INK, linestyle=":", linewidth=1, label=reference.capitalize()))
+    handles.append(
+        Line2D([], [], color=INK, linestyle=":", linewidth=1, label=f"{reference[0].upper()}{reference[1:]}")
+    )
     figure.legend(handles=handles, loc="outside upper center", ncols=3)
     return figure

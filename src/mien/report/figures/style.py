@@ -18,19 +18,21 @@ Value = TypeVar("Value")
 Below = Literal["outside lower center", "outside lower left"]
 
 SET_NAMES = {
-    "freq": "Frequent disorders",
-    "rare": "Rare disorders",
-    "multi-freq": "Frequent, several photos",
-    "multi-rare": "Rare, several photos",
+    "freq": "GMDB-Freq",
+    "rare": "GMDB-Rare",
+    "multi-freq": "GMDB-Multi-Freq",
+    "multi-rare": "GMDB-Multi-Rare",
 }
-FUSION_NAMES = {"none": "Each photo alone", "distance": "Distance fusion", "embedding": "Embedding fusion"}
+BASELINE_NAME = "Single-image baseline"
+FUSION_NAMES = {"none": "Single image", "distance": "Distance-level fusion", "embedding": "Embedding-level fusion"}
 SCORE_NAMES = {
-    "nearest": "nearest photo",
-    "image-centroid": "centroid of photos",
-    "patient-centroid": "centroid of patients",
-    "hybrid": "hybrid",
+    "nearest": "nearest neighbor",
+    "image-centroid": "image-weighted disorder centroid",
+    "patient-centroid": "patient-weighted disorder centroid",
+    "hybrid": "hybrid individual-centroid scoring",
 }
-GALLERY_NAMES = {"unified": "unified gallery", "split": "own gallery only"}
+GALLERY_NAMES = {"unified": "unified gallery", "split": "split gallery"}
+FEW_PATIENTS = 30
 TOPS = (1, 5, 10)
 SET_COLOURS = {"freq": "#1f6fb2", "rare": "#c0392b", "multi-freq": "#1f6fb2", "multi-rare": "#c0392b"}
 BASELINE_COLOUR, IMAGE_COLOUR, PATIENT_COLOUR, HYBRID_COLOUR = "#8a8f98", "#1f6fb2", "#c0392b", "#2e8b57"
@@ -92,6 +94,16 @@ def apart(heights: Sequence[float], gap: float) -> list[float]:
     for place in sorted(range(len(heights)), key=heights.__getitem__):
         last = placed[place] = max(heights[place], last + gap)
     return [placed[place] for place in range(len(heights))]
+
+
+def patients_told(test_set: str, patients: float) -> str:
+    """How many patients are behind a number: a frequent set has the same in every fold, a rare one others in each.
+
+    >>> patients_told("freq", 943.0), patients_told("multi-rare", 65.2), patients_told("multi-freq", 12.0)
+    ('943 patients', '65.2 patients per fold', '12 patients: few, read with care')
+    """
+    few = ": few, read with care" if patients < FEW_PATIENTS else ""
+    return f"{patients:.4g} patients{' per fold' if test_set.endswith('rare') else ''}{few}"
 
 
 def in_order(values: Iterable[Value]) -> list[Value]:
