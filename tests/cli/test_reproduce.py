@@ -31,7 +31,7 @@ def test_some_experiments_on_a_grown_database(mien, tmp_path):
     report = tmp_path / "report"
     code, out, _ = mien("reproduce", "--only", "splits", "--only", "headline", "--growth", 2, "--out", report)
     assert code == 0
-    for part in ("simulated-1-x2", "full", "the full method beats the baseline", "index.html"):
+    for part in ("simulated-1-x2", "full", "statements hold in this run", "index.html"):
         assert part in out
     document = json.loads((report / "results.json").read_text())
     assert document["protocol"]["source"] == "GMDB v1.1.4-simulated-1-x2"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
+from threading import Lock
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -93,6 +94,7 @@ class Comparison:
         check_parts(self._groups, everywhere(Pool.image_ids))
         comparer = Comparer.of(encodings, self._groups, everywhere, centroids=centroids, alphas=alphas)
         self._tables: list[Table] = []
+        self._ranking = Lock()
         self._asked = [gallery for gallery in self.galleries if gallery in galleries]
         self._known: dict[tuple[GalleryName, Method], dict[PartName, list[Ranks]]] = {
             (gallery, method): self._unranked(method) for gallery, method in product(self._asked, self.methods or ())
@@ -127,19 +129,17 @@ class Comparison:
         chosen = ranks if part == test_set else [multi_image_only(fold) for fold in ranks]
         return [fold for fold in chosen if fold.cases]
 
-    def rank_by(self, methods: Sequence[Method], gallery: GalleryName, progress: Progress = silent) -> None:
+    def rank_by(self, methods: Sequence[Method], gallery: GalleryName) -> None:
         """Makes the rankings by methods that nobody has asked for yet, on all cores: quicker than one by one."""
-        unknown = [method for method in methods if (gallery, method) not in self._known]
-        if not unknown:
-            return
-        if self.methods is not None:
-            raise InvalidMethodError(
-                f"{unknown[0]} in the {gallery} gallery was not compared: name it where the comparison is made"
-            )
-        self._known |= {(gallery, method): self._unranked(method) for method in unknown}
-        todo = list(product(unknown, self._tables))
-        for done, _ in enumerate(side_by_side(lambda one: self._rank(one[1], one[0], [gallery]), todo)):
-            progress(done, len(todo))
+        with self._ranking:  # whoever asks for the same at the same time waits for it
+            unknown = [method for method in methods if (gallery, method) not in self._known]
+            if unknown and self.methods is not None:
+                raise InvalidMethodError(
+                    f"{unknown[0]} in the {gallery} gallery was not compared: name it where the comparison is made"
+                )
+            self._known |= {(gallery, method): self._unranked(method) for method in unknown}
+            for _ in side_by_side(lambda one: self._rank(one[1], one[0], [gallery]), product(unknown, self._tables)):
+                pass
 
     def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from mien.core.progress import Progress, silent
 from mien.core.study import Release, Study
 from mien.evaluation.comparison import Comparison, SetName
 
@@ -30,7 +29,6 @@ class Lab:
     comparison: Comparison
     seed: int = 0
     releases: Sequence[Release] = ()
-    progress: Progress = field(default=silent)  # within the experiment that is running
 
     def rng(self, purpose: str) -> np.random.Generator:
         """Random numbers of their own for each purpose, so that no experiment depends on which ran before."""

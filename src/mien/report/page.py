@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mien.core.errors import shown_ids
 from mien.core.method import BASELINE, FULL
 from mien.evaluation.agreement import mean_absolute_error, worst
+from mien.evaluation.findings import Finding
 from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
@@ -17,16 +18,11 @@ from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import SET_NAMES, patients_told
 from mien.report.rankings import NOTICE
 from mien.report.sections import SECTIONS, Section
-from mien.report.statements import Statement
 from mien.report.tables import WORDS, Column, Shown, columns_of, has_published, in_words
 
 if TYPE_CHECKING:
     from mien.report.reproduction import Reproduction
 
-LEFT_OUT = {
-    "not_in_gallery": "Test patients whose disorder the gallery lacks: misses at every N",
-    "left_out_of_gallery": "Test patients who are also in the gallery: left out of it for their own queries",
-}
 ROWS_SHOWN = 8  # a longer table is folded up below its figure
 
 
@@ -52,7 +48,7 @@ class _Part(NamedTuple):
     section: Section
     figures: list[str]  # data addresses
     tables: list[_Table]
-    statements: list[Statement]
+    findings: list[Finding]
 
 
 def page(done: Reproduction, figures: Path) -> str:
@@ -62,7 +58,7 @@ def page(done: Reproduction, figures: Path) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("mien.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["in_words"] = in_words
+    environment.filters |= {"in_words": in_words, "anchor": lambda paper: paper.lower().replace(" ", "-")}
     errors = [Shown(f"{cell.error:+.2f}") for cell in done.cells]
     return environment.get_template("reproduction.html").render(
         done=done,
@@ -73,7 +69,7 @@ def page(done: Reproduction, figures: Path) -> str:
         worst=worst(done.cells),
         agreement=_data_address(figures / "agreement.svg"),
         cells=[*columns_of(done.cells), Column("Difference (points)", numeric=True, cells=errors)],
-        parts=list(_parts(figures, done.tables)),
+        parts=list(_parts(figures, done.tables, done.findings)),
         left_out=list(_left_out(done.protocol)),
         seed=done.protocol["bootstrap"]["seed"],
     )
@@ -88,7 +84,7 @@ def _cards(headline: Sequence[Result]) -> Iterator[_Card]:
         yield _Card(SET_NAMES[test_set], patients_told(test_set, full.patients), of_method[BASELINE], full, published)
 
 
-def _parts(figures: Path, tables: Tables) -> Iterator[_Part]:
+def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterator[_Part]:
     drawn = figures_of(tables)
     for section in SECTIONS:
         needed = {*section.tables, *(FIGURES[name][0] for name in section.figures)}
@@ -101,17 +97,25 @@ def _parts(figures: Path, tables: Tables) -> Iterator[_Part]:
             if (rows := tables.get(name))
             for columns in [list(columns_of(rows))]
         ]
-        told = section.statements(tables) if section.statements and (shown or addresses) else ()
-        yield _Part(section, addresses, shown, list(told))
+        yield _Part(
+            section, addresses, shown, [found for found in findings if found.where.split(",")[0] == section.paper]
+        )
 
 
 def _left_out(protocol: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Who was left out, as far as the protocol says it: of each gallery or fold, or of all."""
-    for key, what in LEFT_OUT.items():
-        given = protocol.get(key)
-        for where, ids in given.items() if isinstance(given, Mapping) else [("", given)]:
-            if ids:
-                yield f"{what}{f' ({where})' if where else ''}", f"{len(ids):,}: {shown_ids(sorted(map(str, ids)))}"
+    """Who was left out, and of what."""
+    lacks = {gallery: ids for gallery, ids in protocol["not_in_gallery"].items() if ids}
+    for gallery, ids in lacks.items():
+        yield f"Test patients whose disorder the {gallery} gallery lacks: misses at every N", _counted(ids)
+    for fold, ids in protocol["tested_and_in_gallery"]["of_fold"].items():
+        yield (
+            f"Fold {fold}: test patients who are in the gallery too, left out of it for their own queries",
+            _counted(ids),
+        )
+
+
+def _counted(ids: Sequence[str]) -> str:
+    return f"{len(ids):,}: {shown_ids(ids)}"
 
 
 def _data_address(path: Path) -> str:

@@ -25,6 +25,7 @@ from mien.evaluation.experiments.proportional import ALPHAS
 from mien.evaluation.findings import Finding
 from mien.evaluation.lab import Lab, Tables, rows_of
 from mien.evaluation.paper_statements import findings
+from mien.evaluation.side_by_side import side_by_side
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
@@ -98,8 +99,10 @@ def reproduce(
         progress=step("compare"),
     )
     tables: Tables = {}
-    for name in only:
-        tables |= EXPERIMENTS[name](Lab(study, comparison, seed, releases, step(name)))
+    lab = Lab(study, comparison, seed, releases)
+    for name, found in zip(only, side_by_side(lambda name: EXPERIMENTS[name](lab), only), strict=True):
+        step(name)
+        tables |= found
     cells = [accuracy_cells(comparison)]
     protocol = protocol_document(study, comparison, seed=seed)
     del comparison

@@ -1,23 +1,19 @@
-"""What the report says of each experiment: how to read it, its figures and tables, and the statements of the paper."""
+"""What the report says of each experiment: how to read it, its figures and its tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mien.report import statements
-from mien.report.statements import Statements
-
 
 class Section(NamedTuple):
-    """One part of the report. What it says of results is computed: `read` says only what is drawn."""
+    """One part of the report. `read` says what is drawn; what a run shows stands in tables and findings."""
 
     title: str
-    paper: str  # where the paper has it
+    paper: str  # where the paper has it: what a finding's `where` begins with
     read: str
     figures: tuple[str, ...]
     tables: Mapping[str, str]  # name: title
-    statements: Statements | None = None
 
 
 SECTIONS = (
@@ -32,7 +28,6 @@ SECTIONS = (
         "of the lists.",
         ("overview",),
         {"overview": "The lists of all panels"},
-        statements.overview,
     ),
     Section(
         "How good is the full method?",
@@ -71,7 +66,6 @@ SECTIONS = (
         "dotted line: embedding-level fusion alone, without centroids.",
         ("rank_changes",),
         {"rank_changes": "Share of patients at each stage"},
-        statements.rank_changes,
     ),
     Section(
         "A map of the gallery",
@@ -80,7 +74,6 @@ SECTIONS = (
         "ones (diamonds), drawn at random from its smaller half; crosses are patient-weighted disorder centroids.",
         ("tsne",),
         {},
-        statements.tsne,
     ),
     Section(
         "Distances within and between disorders",
@@ -129,7 +122,6 @@ SECTIONS = (
         "grey line, one image at random, is the control.",
         ("number_of_images",),
         {"number_of_images": "Accuracy over the number of images"},
-        statements.number_of_images,
     ),
     Section(
         "Fusion against the best single image",
@@ -142,7 +134,6 @@ SECTIONS = (
             "oracle_per_patient": "Share of patients, against their best image",
             "oracle_scores": "Every other score, beside its own oracle",
         },
-        statements.oracle,
     ),
     Section(
         "Who gains from centroids?",
@@ -151,7 +142,6 @@ SECTIONS = (
         "right.",
         ("gallery_size",),
         {"gallery_size": "Accuracy in each group"},
-        statements.gallery_size,
     ),
     Section(
         "Every combination",
@@ -177,7 +167,6 @@ SECTIONS = (
         "difference to the plain hybrid, on the same scale.",
         ("proportional", "proportional_hybrid"),
         {"proportional": "Accuracy at each alpha", "proportional_hybrid": "The same inside the hybrid"},
-        statements.proportional,
     ),
     Section(
         "What was used",

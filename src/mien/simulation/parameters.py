@@ -1,4 +1,4 @@
-"""The numbers of the simulation, in one place: found by `calibration.py` beside this, rounded and balanced."""
+"""The numbers of the simulation, in one place: found by `scripts/calibrate.py`, rounded."""
 
 from __future__ import annotations
 

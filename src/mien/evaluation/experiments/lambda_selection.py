@@ -68,7 +68,6 @@ def run(lab: Lab) -> Tables:
         validation_rounds(lab.study),
         methods=(*METHODS, *CENTROIDS),
         galleries=["unified"],
-        progress=lab.progress,
     )
     lines = select_lambda(comparison)
     top1 = {method: _top1_of_folds(comparison, method) for method in CENTROIDS}

@@ -43,7 +43,7 @@ def run(lab: Lab) -> Tables:
     """Embedding-level fusion, patient-weighted centroids, unified gallery."""
     lines: list[SensitivityLine] = []
     methods = [Method("embedding", "hybrid", centroid_weight=step / STEPS) for step in range(STEPS + 1)]
-    lab.comparison.rank_by(methods, "unified", lab.progress)
+    lab.comparison.rank_by(methods, "unified")
     for method in methods:
         for test_set in lab.sets:
             found = tops(lab.comparison.ranks(test_set, "unified", method))

@@ -54,7 +54,7 @@ def run(lab: Lab) -> Tables:
         for one in lab.comparison.rounds
     ]
     methods = tuple(APPROACHES.values())
-    comparison = Comparison(lab.study.encodings, rounds, methods=methods, galleries=["unified"], progress=lab.progress)
+    comparison = Comparison(lab.study.encodings, rounds, methods=methods, galleries=["unified"])
     lines: list[ImagesUsed] = []
     for test_set in lab.sets:
         if not test_set.startswith("multi"):
