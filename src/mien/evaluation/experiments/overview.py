@@ -13,6 +13,7 @@ from mien.core.cohort import Cohort, Query
 from mien.core.embeddings import unit_rows
 from mien.core.method import BASELINE, FULL, Method
 from mien.core.ranking import rank
+from mien.evaluation.experiments.rank_changes import CENSORED_AT
 from mien.evaluation.lab import Lab, Tables
 
 PANELS = {
@@ -51,14 +52,15 @@ def run(lab: Lab) -> Tables:
     """Of the multi-image patients of frequent disorders who gain, the one in the middle: with the median gain.
 
     The gain is from the rank of a patient's middle image by the baseline (of two the worse one), which panel A shows,
-    to the rank by the full method; in the gallery of the first fold.
+    to the rank by the full method; ranks are censored, the gallery is that of the first fold.
     """
     nothing: Tables = {"overview": [], "overview_points": []}
     if "multi-freq" not in lab.sets:
         return nothing
     single, full = (lab.comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
     ranks_of = [single.ranks[single.case_of_ranking == case] for case in range(len(single.cases))]
-    gains = np.array([ranks[_middle(ranks)] for ranks in ranks_of]) - full.ranks
+    before = np.array([ranks[_middle(ranks)] for ranks in ranks_of])
+    gains = np.minimum(before, CENSORED_AT) - np.minimum(full.ranks, CENSORED_AT)
     improved = np.flatnonzero(gains > 0)
     if not len(improved):
         return nothing

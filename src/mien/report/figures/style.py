@@ -117,4 +117,5 @@ def draw_and_save(draw: Callable[[Tables], Figure], tables: Tables, path: Path, 
         figure = draw(tables)
         figure.supxlabel(note, x=0.995, ha="right", fontsize=7, color=PALE)
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        figure.set_layout_engine("none")  # it is laid out: again would give the same
         figure.savefig(path.with_suffix(".png"), dpi=160)
