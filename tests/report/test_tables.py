@@ -98,6 +98,13 @@ def test_spreads_and_intervals_stand_beside_their_numbers():
     assert correlation["p"] == ["<0.001"]
 
 
+def test_patients_of_rare_disorders_are_counted_per_fold():
+    used = ImagesUsed("multi-rare", 2, 1, "single image", 20.0, 30.0, 65.2)
+    assert shown(used)["Patients"] == ["65.2 per fold"]
+    assert shown(used._replace(set="multi-freq", patients=156.0))["Patients"] == ["156"]
+    assert shown(Correlation("multi-rare", "images", 0.1, 0.0, 0.2, 0.1, 212))["Patients"] == ["212"]
+
+
 def test_results_fit_on_the_page(tables):
     assert list(shown(*tables["patient_aggregation"])) == [
         *("Test set", "Fusion", "Top-1 (%)", "Top-5 (%)", "Top-10 (%)", "Top-5 against baseline (points)", "p (top-5)")

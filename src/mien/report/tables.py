@@ -175,6 +175,8 @@ def _cell(row: NamedTuple, field: str) -> str:
     low, high, digits = WITH_INTERVAL.get(field, ("", "", 0))
     if values.get(low) is not None:
         text += f" [{values[low]:+.{digits}f}, {values[high]:+.{digits}f}]"
+    if field == "patients" and isinstance(values[field], float) and str(values.get("set")).endswith("rare"):
+        text += " per fold"  # others in each; a frequent set has the same in all
     return text
 
 
