@@ -115,11 +115,11 @@ class TestGrowth:
         embeddings = grown.encodings.embeddings
         assert len({row.tobytes() for row in embeddings}) == len(embeddings)
         means = [half.mean(axis=0).ravel() for half in np.array_split(embeddings, 2)]
-        assert np.corrcoef(*means)[0, 1] > 0.8  # what all faces share points the same way
+        assert np.corrcoef(*means)[0, 1] > 0.5  # what all faces share points the same way
 
     def test_people_who_share_a_space_are_rotated_alike(self):
         people = Patients(np.array([0, 400]), np.array([60, 60]), ("train", "rare"), ((), ()), {})
-        space, layout = {}, Layout(views=1, dimensions=120)
+        space, layout = {}, Layout(views=1, dimensions=170)
         draws = [
             simulated_embeddings(people, PARAMETERS, rng=np.random.default_rng(seed), layout=layout, space=space)
             for seed in (1, 2)
@@ -141,8 +141,8 @@ class TestGrowth:
 def test_accuracies_are_near_the_published_ones(comparisons):
     cells = mean_cells([accuracy_cells(comparison) for comparison in comparisons])
     assert len(cells) == 52
-    assert mean_absolute_error(cells) <= 3.0
-    assert abs(worst(cells).error) <= 8.0
+    assert mean_absolute_error(cells) <= 2.0  # docs/simulation.md has five other seeds, which come closer
+    assert abs(worst(cells).error) <= 7.0
 
 
 def test_distances_are_near_the_published_ones(studies):

@@ -168,5 +168,7 @@ def _write(out: Path, done: Reproduction) -> None:
         for suffix in (".svg", ".png"):
             path.with_suffix(suffix).unlink(missing_ok=True)
         if name in figures:
-            draw_and_save(figures[name], done.tables, path, done.note)
+            several = name == "agreement" and done.runs > 1
+            note = f"{done.note}, mean of {done.runs} seeds from there on" if several else done.note
+            draw_and_save(figures[name], done.tables, path, note)
     (out / PAGE).write_text(page(done, out / "figures"))

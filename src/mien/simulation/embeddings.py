@@ -84,7 +84,7 @@ def _patient_directions(patients: Patients, parameters: Parameters, rng: np.rand
     disorder = _mixed(group[group_of_disorder], _unit(rng, disorders, size), share[group_of_disorder])
     subtypes = _unit(rng, disorders * parameters.subtypes, size)
     subtype = patients.disorder * parameters.subtypes + rng.integers(parameters.subtypes, size=len(patients.disorder))
-    grown = np.log(np.bincount(patients.disorder, minlength=disorders) / USUAL_SIZE)
+    grown = np.log(np.maximum(1, np.bincount(patients.disorder, minlength=disorders)) / USUAL_SIZE)
     bend = expit(logit(parameters.subtype_share) + parameters.spread_growth * grown)
     directions = _mixed(subtypes[subtype], disorder[patients.disorder], bend[patients.disorder])
     for patient, person in patients.same_person_as.items():  # who has two disorders shows both

@@ -19,32 +19,32 @@ class Parameters(NamedTuple):
 
     # disorders
     group_size: int = 7  # disorders that are easily confused with each other ...
-    group_share: Beta = Beta(0.576, 4.44)  # ... share so much of their direction
+    group_share: Beta = Beta(0.56, 4.0)  # ... share so much of their direction
     families: int = 40  # of groups, with a mild overlap
-    family_share: float = 0.437
+    family_share: float = 0.487
     subtypes: int = 5  # faces of one disorder, which differ by so much of its direction
-    subtype_share: float = 0.225  # of a disorder with fifteen patients ...
-    spread_growth: float = 0.3  # ... and more the larger it is: the rise of its logit with the logarithm of the size
-    distinctiveness: float = 0.236  # spread (logarithmic) of how much of an unseen face a disorder explains
-    trained_distinctiveness: float = 0.078  # the same for faces that the encoder was trained on
-    rare_distinctiveness: float = 0.422
+    subtype_share: float = 0.231  # of a disorder with fifteen patients ...
+    spread_growth: float = 0.281  # ... and more the larger it is: the rise of its logit with the logarithm of the size
+    distinctiveness: float = 0.227  # spread (logarithmic) of how much of an unseen face a disorder explains
+    trained_distinctiveness: float = 0.072  # the same for faces that the encoder was trained on
+    rare_distinctiveness: float = 0.464
 
     # patients: length of the disorder's part in a photo
-    trained_typicality: Beta = Beta(0.565, 32.0)  # faces that the encoder was trained on
-    unseen_typicality: Beta = Beta(0.262, 35.0)  # the same disorders, faces that it has not seen: validation and test
-    rare_typicality: Beta = Beta(0.382, 16.6)
-    multi_unseen_typicality: Beta = Beta(0.283, 25.0)  # of test patients with several photos
-    multi_rare_typicality: Beta = Beta(0.342, 22.9)
-    patient_share: float = 0.43  # of the rest, what stays the same over the photos of a patient
-    rare_patient_share: float = 0.545
-    patient_shared_by_models: float = 0.886  # of that, what all models see
+    trained_typicality: Beta = Beta(0.597, 22.5)  # faces that the encoder was trained on
+    unseen_typicality: Beta = Beta(0.26, 31.0)  # the same disorders, faces that it has not seen: validation and test
+    rare_typicality: Beta = Beta(0.4, 10.7)
+    multi_unseen_typicality: Beta = Beta(0.27, 36.0)  # of test patients with several photos
+    multi_rare_typicality: Beta = Beta(0.343, 57.0)
+    patient_share: float = 0.46  # of the rest, what stays the same over the photos of a patient
+    rare_patient_share: float = 0.445
+    patient_shared_by_models: float = 0.869  # of that, what all models see
 
     # photos
-    typicality_jitter: float = 0.16  # from photo to photo
-    rare_jitter: float = 0.225
-    trained_jitter: float = 0.2  # from photo to photo of a face that the encoder was trained on
-    image_shared_by_models: float = 0.261  # of what changes with the photo, what all models see
-    common: float = 0.13  # length of what all faces share
+    typicality_jitter: float = 0.165  # from photo to photo
+    rare_jitter: float = 0.198
+    trained_jitter: float = 0.158  # from photo to photo of a face that the encoder was trained on
+    image_shared_by_models: float = 0.258  # of what changes with the photo, what all models see
+    common: float = 0.11  # length of what all faces share
     view_noise: float = 0.02  # share of a representation that changes with flip and gray
 
 
