@@ -78,6 +78,12 @@ def findings(tables: Tables) -> list[Finding]:
     return [finding for finding in found if finding.measured]
 
 
+def _percent(part: float, whole: float) -> float:
+    if not whole:
+        raise _NotMeasuredError
+    return 100 * part / whole
+
+
 class _Accuracies:
     """The accuracies of all tables."""
 
@@ -168,7 +174,7 @@ def _full(tables: Tables) -> Iterator[Finding]:
         text = f"Figure 3, Section 4.4: {SET_NAMES[test_set]}: gain of the full method over the baseline, top-1, points"
         yield near(text, [acc(test_set, FULL) - acc(test_set, BASELINE)], [printed], GAIN)
         yield acc.significance("Figure 3, Section 4.4", test_set, FULL)
-    relative = 100 * (acc("multi-freq", FULL) / acc("multi-freq", BASELINE) - 1)
+    relative = _percent(acc("multi-freq", FULL) - acc("multi-freq", BASELINE), acc("multi-freq", BASELINE))
     yield near("Figure 3, Section 5.2: GMDB-Multi-Freq: relative gain at top-1, per cent", [relative], [32.1], 5)
 
 
@@ -302,7 +308,7 @@ def _oracle(tables: Tables) -> Iterator[Finding]:
         ]
         yield order(f"S6: {score}: no fusion reaches the best single image, both sets, top-1, 5 and 10", chains)
     base, best = (of["multi-freq", "nearest", approach].top1 for approach in (single, oracle.ORACLE))
-    parts = [100 * (of["multi-freq", "nearest", fusion].top1 - base) / (best - base) for fusion in fusions]
+    parts = [_percent(of["multi-freq", "nearest", fusion].top1 - base, best - base) for fusion in fusions]
     text = "S6: GMDB-Multi-Freq: fusion closes a substantial part of the way to the oracle, top-1, per cent"
     yield finding(text, "half or more", "70 / 70", numbers(parts), holds=min(parts) >= 50)
     base = of["multi-rare", "nearest", single].top1
