@@ -153,7 +153,7 @@ def test_simulated_data_is_called_so(report):
 def test_the_page_says_what_was_put_into_simulated_data_and_which_seed_a_number_is_of(report):
     text = Page(report).text
     assert "was calibrated to the numbers of the paper" in text
-    assert "more typical than others in the frequent test set" in text
+    assert "apart from all others: frequent and rare" in text
     assert "Every number is of this one run with seed 1" in text
     for name, rows in results_of(report)["tables"].items():
         assert not rows or f"{name}.csv · seed 1" in text or name in {*DRAWN_ONLY, "agreement"}

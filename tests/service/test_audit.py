@@ -176,8 +176,9 @@ def test_requests_are_recorded_without_anything_of_patients(people, tmp_path):
         assert client.get("/v1/health", auth=basic).status_code == 200
         assert client.get("/v1/health", headers={"x-forwarded-for": "10.9.8.7"}).status_code == 401
     text = path.read_text()
+    without_hashes = re.sub(r'"(previous|hash)": "[0-9a-f]+"', "", text)  # which may hold the letters of an id
     for private in ("Smith", "d03", "Drawn", "patient 3", TOKEN, "distance", "embedding"):
-        assert private not in text
+        assert private not in without_hashes
     events = [json.loads(line) for line in text.splitlines()]
     assert [event["event"] for event in events] == ["started", *["request"] * 5, "stopped"]
     assert [event.get("status") for event in events[1:6]] == [200, 422, 401, 200, 401]

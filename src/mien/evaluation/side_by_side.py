@@ -15,8 +15,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """The result for each item, in order; each core works on an item of its own, and none is far ahead.
+def side_by_side(work: Callable[[Item], Result], items: Iterable[Item], *, ahead: int = 1) -> Iterator[Result]:
+    """The result for each item, in order; each core works on an item of its own.
+
+    At most so many more are done `ahead` of the one that is waited for, because results take memory.
 
     >>> list(side_by_side(abs, [-1, 2, -3]))
     [1, 2, 3]
@@ -29,7 +31,7 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
     waiting = chain(first, waiting)
     # a product on one core beside another one: two products on all cores would wait for each other
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
-        begun: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(waiting, cores + 1))
+        begun: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(waiting, cores + ahead))
         while begun:
             yield begun.popleft().result()
             begun.extend(pool.submit(work, item) for item in islice(waiting, 1))

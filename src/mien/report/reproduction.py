@@ -100,7 +100,7 @@ def reproduce(
     )
     tables: Tables = {}
     lab = Lab(study, comparison, seed, releases)
-    for name, found in zip(only, side_by_side(lambda name: EXPERIMENTS[name](lab), only), strict=True):
+    for name, found in zip(only, side_by_side(lambda name: EXPERIMENTS[name](lab), only, ahead=len(only)), strict=True):
         step(name)
         tables |= found
     cells = [accuracy_cells(comparison)]
