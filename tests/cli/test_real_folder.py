@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import pickle
 
@@ -10,6 +11,7 @@ import pytest
 
 from mien import Encodings, Label, Method
 from mien.core.study import Fold, ImageFacts, Split, Study
+from mien.report.evaluation import NORMALISED
 from mien.storage.formats.gmdb_folder import read_gmdb, write_gmdb
 
 from oracle import study_accuracy
@@ -105,4 +107,6 @@ def test_the_report_says_them_too(mien, given, tmp_path):
     assert reasons["embedding length"] == "embeddings are normalised: all have length 1"
     page = (tmp_path / "report" / "index.html").read_text()
     assert "left out of it for their own queries" in page
-    assert "embeddings normalised: yes" in " ".join(page.split())
+    assert NORMALISED in html.unescape(page)
+    used = {row["component"]: row["here"] for row in document["tables"]["settings"]}
+    assert "came normalised" in used["Embedding normalization"]

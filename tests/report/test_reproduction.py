@@ -18,7 +18,7 @@ from mien.core.roster import Disorder
 from mien.core.study import Fold, Split
 from mien.evaluation.published import ACCURACY, DISTANCES, SPLITS
 from mien.report import reproduction
-from mien.report.evaluation import protocol_document
+from mien.report.evaluation import NORMALISED, protocol_document
 from mien.report.figures import FIGURES
 from mien.report.reproduction import check_out, reproduce
 from mien.report.sections import SECTIONS
@@ -194,7 +194,7 @@ class TestWhatWasLeftOut:
         monkeypatch.setattr(reproduction, "protocol_document", document)
         reproduce(study, tmp_path, seed=1, only=["splits"])
         text = Page(tmp_path).text
-        assert "embeddings normalised: yes" in text
+        assert NORMALISED in text
         assert "the unified gallery lacks: misses at every N 1: 'p1'" in text
         assert (
             "Fold 3: test patients who are in the gallery too, left out of it for their own queries 2: 'q1', 'q2'"

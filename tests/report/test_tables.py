@@ -12,7 +12,7 @@ from mien.evaluation.experiments.number_of_images import ImagesUsed
 from mien.evaluation.experiments.oracle import ORACLE, OracleLine
 from mien.evaluation.experiments.rank_changes import Change
 from mien.evaluation.experiments.splits import SplitLine
-from mien.report.figures.style import SET_NAMES
+from mien.evaluation.published import SET_NAMES
 from mien.report.tables import columns_of, has_published, in_words
 
 INTER = Group("inter", 200, 190, 0.0, 0.9801, 0.08, 0.98)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mien.core.method import Method
 from mien.evaluation.comparison import SetName
 
-SET_NAMES: dict[SetName, str] = {
+SET_NAMES = {
     "freq": "GMDB-Freq",
     "rare": "GMDB-Rare",
     "multi-freq": "GMDB-Multi-Freq",

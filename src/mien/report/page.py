@@ -12,10 +12,11 @@ from mien.core.method import BASELINE, FULL
 from mien.evaluation.agreement import mean_absolute_error, worst
 from mien.evaluation.findings import Finding
 from mien.evaluation.lab import Tables, rows_of
-from mien.evaluation.published import published_accuracy
+from mien.evaluation.published import SET_NAMES, published_accuracy
 from mien.evaluation.results import Result
+from mien.report.evaluation import NORMALISED
 from mien.report.figures import FIGURES, figures_of
-from mien.report.figures.style import SET_NAMES, patients_told
+from mien.report.figures.style import patients_told
 from mien.report.rankings import NOTICE
 from mien.report.sections import SECTIONS, Section
 from mien.report.tables import WORDS, Column, Shown, columns_of, has_published, in_words
@@ -63,6 +64,7 @@ def page(done: Reproduction, figures: Path) -> str:
     return environment.get_template("reproduction.html").render(
         done=done,
         notice=NOTICE,
+        normalised=NORMALISED,
         words=WORDS,
         cards=list(_cards(rows_of(done.tables, "headline", Result))),
         error=mean_absolute_error(done.cells),

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from mien.core.method import BASELINE
 from mien.evaluation.experiments.oracle import APPROACHES, ORACLE
-from mien.evaluation.published import PLATEAU_FROM
+from mien.evaluation.published import PLATEAU_FROM, SET_NAMES
 from mien.evaluation.results import Result
 from mien.report.figures import confounders, distances, gallery_size, rank_changes
-from mien.report.figures.style import BASELINE_NAME, FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES, SET_NAMES
+from mien.report.figures.style import BASELINE_NAME, FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES
 from mien.report.published_values import published_values
 
 BEST_PHOTO = "Oracle optimal image-selection"

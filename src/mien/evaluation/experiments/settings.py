@@ -54,7 +54,9 @@ def run(lab: Lab) -> Tables:
         "Model ensemble": f"{encoder.name}{weights}" if encoder.name else NOT_KNOWN,
         "Test-time augmentation": ", ".join(encoder.representation_names or [unknown]),
         "Image representations": f"{encoder.representations} of {encoder.dimensions} dimensions",
-        "Embedding normalization": "No normalization is applied",
+        "Embedding normalization": "The encodings came normalised: centroids and fused photos are means of unit vectors"
+        if study.encodings.normalised
+        else "No normalization is applied",
         "Distance": PAPER["Distance"],
         "Baseline scoring": PAPER["Baseline scoring"],
         "Hybrid weight λ": f"{FULL.centroid_weight}, taken from the paper; S4.1 chooses it again",

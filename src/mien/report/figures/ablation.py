@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from mien.core.method import BASELINE, FULL
 from mien.evaluation.comparison import GalleryName
 from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.published import SET_NAMES
 from mien.evaluation.results import Result
 from mien.report.figures.style import (
     FUSION_NAMES,
     IMAGE_COLOUR,
     INK,
     SCORE_NAMES,
-    SET_NAMES,
     TOPS,
     in_order,
     panels,

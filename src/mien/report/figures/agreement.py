@@ -9,6 +9,7 @@ from matplotlib.patches import Patch
 
 from mien.evaluation.agreement import Cell, mean_absolute_error, worst
 from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import (
     BAND,
     FUSION_NAMES,
@@ -16,7 +17,6 @@ from mien.report.figures.style import (
     PALE,
     SCORE_NAMES,
     SET_COLOURS,
-    SET_NAMES,
     in_order,
     panels,
 )

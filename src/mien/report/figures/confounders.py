@@ -9,7 +9,8 @@ from matplotlib.patches import Patch
 
 from mien.evaluation.experiments.confounders import Correlation
 from mien.evaluation.lab import Tables, rows_of
-from mien.report.figures.style import BAND, INK, PALE, SET_COLOURS, SET_NAMES, in_order, panels
+from mien.evaluation.published import SET_NAMES
+from mien.report.figures.style import BAND, INK, PALE, SET_COLOURS, in_order, panels
 
 NAMES = {
     "images": "Number of photos",

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.gallery_size import SizeLine
 from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import (
     BASELINE_COLOUR,
     BASELINE_NAME,
@@ -13,7 +14,6 @@ from mien.report.figures.style import (
     HYBRID_COLOUR,
     IMAGE_COLOUR,
     PATIENT_COLOUR,
-    SET_NAMES,
     TOPS,
     in_order,
     panels,

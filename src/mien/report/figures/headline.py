@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.headline import LONGEST, CurvePoint
 from mien.evaluation.lab import Tables, rows_of
-from mien.report.figures.style import BASELINE_NAME, INK, SET_COLOURS, SET_NAMES, apart, in_order, legend_below, panels
+from mien.evaluation.published import SET_NAMES
+from mien.report.figures.style import BASELINE_NAME, INK, SET_COLOURS, apart, in_order, legend_below, panels
 
 LINES = {  # style, width, name
     "baseline": ("--", 1.4, BASELINE_NAME),

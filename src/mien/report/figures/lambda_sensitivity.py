@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.lambda_sensitivity import BestLambda, SensitivityLine
 from mien.evaluation.lab import Tables, rows_of
-from mien.evaluation.published import LAMBDA
+from mien.evaluation.published import LAMBDA, SET_NAMES
 from mien.report.figures.lambda_selection import CURVES, GAIN, WEIGHT
-from mien.report.figures.style import INK, PALE, SET_NAMES, legend_below, panels_of
+from mien.report.figures.style import INK, PALE, legend_below, panels_of
 
 
 def draw(tables: Tables) -> Figure:

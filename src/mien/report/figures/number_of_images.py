@@ -10,13 +10,13 @@ from matplotlib.lines import Line2D
 from mien.evaluation.experiments.number_of_images import ImagesUsed
 from mien.evaluation.experiments.oracle import APPROACHES
 from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import (
     BASELINE_COLOUR,
     FUSION_NAMES,
     IMAGE_COLOUR,
     INK,
     PATIENT_COLOUR,
-    SET_NAMES,
     in_order,
     panels,
     patients_told,

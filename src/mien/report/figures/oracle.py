@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 
 from mien.evaluation.experiments.oracle import AgainstBestImage
 from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import (
     IMPROVED_COLOUR,
     INK,
-    SET_NAMES,
     UNCHANGED_COLOUR,
     WORSENED_COLOUR,
     in_order,

@@ -9,7 +9,8 @@ from matplotlib.lines import Line2D
 
 from mien.evaluation.experiments.proportional import AlphaLine
 from mien.evaluation.lab import Tables, rows_of
-from mien.report.figures.style import GALLERY_NAMES, INK, SET_COLOURS, SET_NAMES, TOPS, in_order, panels
+from mien.evaluation.published import SET_NAMES
+from mien.report.figures.style import GALLERY_NAMES, INK, SET_COLOURS, TOPS, in_order, panels
 
 LINES: dict[str, Literal["-", "--"]] = {"unified": "-", "split": "--"}
 REFERENCES = {  # of each table: which differences are drawn, and to what

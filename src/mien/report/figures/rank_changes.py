@@ -11,12 +11,11 @@ from matplotlib.path import Path
 
 from mien.evaluation.experiments.rank_changes import CENSORED_AT, STAGES, Change, Flow
 from mien.evaluation.lab import Tables, rows_of
-from mien.evaluation.published import RANK_CHANGE
+from mien.evaluation.published import RANK_CHANGE, SET_NAMES
 from mien.report.figures.style import (
     IMPROVED_COLOUR,
     INK,
     PALE,
-    SET_NAMES,
     UNCHANGED_COLOUR,
     WORSENED_COLOUR,
     in_order,

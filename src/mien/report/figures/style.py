@@ -17,12 +17,6 @@ from mien.evaluation.lab import Tables
 Value = TypeVar("Value")
 Below = Literal["outside lower center", "outside lower left"]
 
-SET_NAMES = {
-    "freq": "GMDB-Freq",
-    "rare": "GMDB-Rare",
-    "multi-freq": "GMDB-Multi-Freq",
-    "multi-rare": "GMDB-Multi-Rare",
-}
 BASELINE_NAME = "Single-image baseline"
 FUSION_NAMES = {"none": "Single image", "distance": "Distance-level fusion", "embedding": "Embedding-level fusion"}
 SCORE_NAMES = {
