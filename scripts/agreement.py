@@ -18,7 +18,7 @@ from mien.evaluation.agreement import Cell, accuracy_cells, mean_absolute_error,
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.experiments import EXPERIMENTS
-from mien.evaluation.experiments.proportional import ALPHAS
+from mien.evaluation.experiments.proportional import METHODS
 from mien.evaluation.lab import Lab, Tables
 from mien.evaluation.paper_statements import findings
 from mien.evaluation.published import DISTANCES
@@ -31,7 +31,7 @@ LEFT_OUT = {"tsne", "overview", "growth", "settings"}  # drawings: the paper sta
 def studied(seed: int) -> tuple[list[Cell], Tables]:
     """The accuracies and all tables of one database."""
     study = simulated_gmdb(seed, layout=Layout(views=1, dimensions=None))
-    comparison = Comparison(study.encodings, rounds_of(study), alphas=ALPHAS)
+    comparison = Comparison(study.encodings, rounds_of(study), averaging=METHODS)
     lab = Lab(study, comparison, seed)
     tables: Tables = {}
     for name, run in EXPERIMENTS.items():

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from mien.core.partial import Question, look, merged
 from threadpoolctl import threadpool_limits
 
 from mien import Cohort, Encodings, Gallery, Label, Query, rank
 from mien.cluster.connection import connected
 from mien.cluster.galleries import open_galleries
 from mien.core.index import GalleryIndex
-from mien.core.partial import Question, look, merged
 
 IMAGES, DISORDERS = 12_000, 600  # measured with: 20 images a disorder, as GMDB has
 REPRESENTATIONS, DIMENSIONS = 12, 512

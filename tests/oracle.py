@@ -25,33 +25,50 @@ def mean(embeddings):
     ]
 
 
-def disorder_distance(probe, images, method):
-    """Distance of one embedding to a disorder given as [(patient_id, embedding), ...]."""
+def disorder_distance(probe, images, method, photos):
+    """Distance of an embedding to a disorder [(patient_id, embedding), ...]; its query has so many photos."""
     by_patient = {}
     for patient_id, embedding in images:
         by_patient.setdefault(patient_id, []).append(embedding)
-    nearest = min(distance(probe, embedding) for _, embedding in images)
-    patient_centroid = distance(probe, mean([mean(embeddings) for embeddings in by_patient.values()]))
-    if method.score == "nearest":
-        return nearest
-    if method.score == "image-centroid":
-        return distance(probe, mean([embedding for _, embedding in images]))
-    if method.score == "patient-centroid":
-        return patient_centroid
-    if method.score == "hybrid":
-        return method.centroid_weight * patient_centroid + (1 - method.centroid_weight) * nearest
-    k = math.ceil(Decimal(str(method.alpha)) * len(images))
-    proportional = math.fsum(sorted(distance(probe, embedding) for _, embedding in images)[:k]) / k
-    if method.score == "proportional-hybrid":
-        return method.centroid_weight * patient_centroid + (1 - method.centroid_weight) * proportional
-    return proportional
+    in_order = sorted(distance(probe, embedding) for _, embedding in images)
+
+    def nearest(k=1):
+        return math.fsum(in_order[:k]) / k
+
+    def proportional():
+        return nearest(math.ceil(Decimal(str(method.parameters["alpha"])) * len(images)))
+
+    def centroid():
+        return distance(probe, mean([mean(embeddings) for embeddings in by_patient.values()]))
+
+    def mixed(of_images):
+        return method.parameters["lambda"] * centroid() + (1 - method.parameters["lambda"]) * of_images
+
+    def by_size():  # of scores.py beside this file
+        trust = len(by_patient) / (len(by_patient) + method.parameters["strength"])
+        both = trust * nearest((len(images) + 3) // 4) + (1 - trust) * centroid()
+        return both + 0.05 / len(images) + 0.02 / photos
+
+    return {
+        "nearest": nearest,
+        "image-centroid": lambda: distance(probe, mean([embedding for _, embedding in images])),
+        "patient-centroid": centroid,
+        "hybrid": lambda: mixed(nearest()),
+        "proportional": proportional,
+        "proportional-hybrid": lambda: mixed(proportional()),
+        "test-by-size": by_size,
+    }[method.score]()
 
 
 def ranking(query_embeddings, gallery, method):
     """[(distance, disorder_id), ...] in order; gallery is {disorder_id: [(patient_id, embedding), ...]}."""
     probes = [mean(query_embeddings)] if method.fusion == "embedding" else query_embeddings
     return sorted(
-        (math.fsum(disorder_distance(probe, images, method) for probe in probes) / len(probes), disorder_id)
+        (
+            math.fsum(disorder_distance(probe, images, method, len(query_embeddings)) for probe in probes)
+            / len(probes),
+            disorder_id,
+        )
         for disorder_id, images in gallery.items()
     )
 

@@ -68,6 +68,10 @@ def test_the_core_knows_numpy_and_nothing_else(path):
         names = [node.module] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for top in (name.split(".")[0] for name in names):
+            if path.name == "answers.py" and top == "pyarrow":
+                continue  # for whoever asks for a table
+            if path.name == "byte_products.py" and top in {"numkong", "os"}:
+                continue  # the one place that knows the machine's instructions and cores
             assert top in {"mien", "numpy", *sys.stdlib_module_names}
             assert top not in {"io", "logging", "os", "pathlib", "random", "sqlite3", "time"}
 
@@ -95,8 +99,30 @@ def test_importing_mien_loads_nothing_heavier_than_numpy():
 def test_the_public_names_are_these():
     assert sorted(mien.__all__) == sorted(
         [
-            *("BASELINE", "FULL", "Cohort", "Disorder", "Encoder", "Encodings", "Gallery", "Label", "Method"),
-            *("MienError", "Query", "RankedDisorder", "Ranking", "Roster", "__version__", "rank"),
+            *(
+                "BASELINE",
+                "FULL",
+                "Cohort",
+                "Disorder",
+                "Encoder",
+                "Encodings",
+                "Evidence",
+                "Gallery",
+                "Label",
+                "Method",
+            ),
+            *(
+                "MienError",
+                "Parameter",
+                "Query",
+                "RankedDisorder",
+                "Ranking",
+                "Roster",
+                "Score",
+                "Study",
+                "__version__",
+            ),
+            *("encode", "evaluate", "rank"),
         ]
     )
     assert all(hasattr(mien, name) for name in mien.__all__)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from mien.core.answers import RankedDisorder, Ranking
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError
-from mien.core.evidence import RankedDisorder, Ranking
 from mien.core.method import BASELINE, FULL, Method
 from mien.core.ranking import rank
 from mien.core.roster import Disorder, Label, Roster
+from mien.core.scores import Evidence, Parameter, Score
+from mien.core.study import Study
+from mien.front_door import encode, evaluate
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
@@ -19,14 +22,20 @@ __all__ = [
     "Disorder",
     "Encoder",
     "Encodings",
+    "Evidence",
     "Gallery",
     "Label",
     "Method",
     "MienError",
+    "Parameter",
     "Query",
     "RankedDisorder",
     "Ranking",
     "Roster",
+    "Score",
+    "Study",
     "__version__",
+    "encode",
+    "evaluate",
     "rank",
 ]

@@ -40,7 +40,7 @@ def test_a_running_cluster_is_reached_by_its_file_and_by_its_address(scheduler_f
     assert address.startswith("tcp://127.0.0.1:")
     for where in (str(scheduler_file), address):
         with connected(where) as cluster:
-            assert cluster.everywhere([dict, dict])(len) == [0, 0]
+            assert cluster.load_parts([dict, dict]).ask(len) == [0, 0]
 
 
 def test_another_version_of_mien_on_a_worker_is_refused(scheduler_file, monkeypatch):
@@ -92,4 +92,4 @@ def refuse(_part):
 
 def test_errors_of_workers_arrive_as_they_are(cluster):
     with pytest.raises(InvalidFileError, match=r"a.csv:\s+row 2: no label\s+add one"):
-        cluster.everywhere([dict])(refuse)
+        cluster.load_parts([dict]).ask(refuse)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mien import BASELINE, FULL, Cohort, Method, Query, rank
 from mien.core.errors import InvalidMethodError
 from mien.core.examination import examine
-from mien.core.nearest_cases import CASES
+from mien.core.gallery_part import CASES
 
 import oracle
 from cohorts import as_plain_gallery, random_cohort, random_query_arrays

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,28 +7,17 @@ from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Method, Query, rank
 from mien.core.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError, InvalidMethodError
-from mien.core.method import TWELVE_METHODS
+from mien.core.fusion import FUSIONS
+from mien.core.scores import known_scores
 
 import oracle
 from cohorts import as_plain_gallery, random_cohort, random_query_arrays
-
-METHODS = [
-    *TWELVE_METHODS,
-    *[Method(fusion, "hybrid", centroid_weight=w) for fusion, w in product(["none", "embedding"], [0.0, 0.3, 1.0])],
-    *[
-        Method(fusion, "proportional", alpha=a)
-        for fusion, a in product(["none", "distance", "embedding"], [0.05, 0.1, 0.5, 1])
-    ],
-    *[
-        Method("embedding", "proportional-hybrid", weight, alpha)
-        for weight, alpha in ((0.0, 0.5), (0.3, 0.1), (0.75, 1))
-    ],
-]
+from scores import ALL_METHODS, SIZE_AWARE
 
 
 def assert_agrees(ranking, expected):
     assert [line.disorder_id for line in ranking.disorders] == [disorder_id for _, disorder_id in expected]
-    assert [line.distance for line in ranking.disorders] == pytest.approx([d for d, _ in expected], abs=1e-5)
+    assert [line.distance for line in ranking.disorders] == pytest.approx([d for d, _ in expected], abs=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
@@ -46,7 +33,7 @@ def test_every_method_agrees_with_plain_loops(seed, representations, dimensions,
     cohort = random_cohort(rng, representations=representations, dimensions=dimensions, disorders=disorders)
     query = random_query_arrays(rng, cohort, query_images)
     gallery, plain_query = as_plain_gallery(cohort), query.astype(float).tolist()
-    for method in METHODS:
+    for method in ALL_METHODS:
         rankings = rank(cohort, Query.of(query), method, top=None)
         if method.fusion == "none":
             for ranking, image in zip(rankings, plain_query, strict=True):
@@ -55,7 +42,7 @@ def test_every_method_agrees_with_plain_loops(seed, representations, dimensions,
             assert_agrees(*rankings, oracle.ranking(plain_query, gallery, method))
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("method", ALL_METHODS, ids=str)
 def test_the_first_lines_are_those_of_the_whole_list(rng, method):
     cohort = random_cohort(rng, disorders=40, dimensions=16)
     queries = [Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3, 2)]
@@ -63,13 +50,13 @@ def test_the_first_lines_are_those_of_the_whole_list(rng, method):
         assert short.disorders == whole.disorders[:5]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("method", ALL_METHODS, ids=str)
 def test_an_answer_does_not_depend_on_the_batch(rng, method, monkeypatch):
     cohort = random_cohort(rng, disorders=25, dimensions=64, representations=4)
     queries = [Query.of(random_query_arrays(rng, cohort, 1 + i % 3), patient_id=f"q{i}") for i in range(20)]
     together = rank(cohort, queries, method)
     assert together == [ranking for query in queries for ranking in rank(cohort, query, method)]
-    monkeypatch.setattr("mien.core.whole.DISTANCES_PER_BLOCK", 1)
+    monkeypatch.setattr("mien.core.searcher.BOUNDS_AT_A_TIME", 1)
     assert together == rank(cohort, queries, method)
 
 
@@ -83,15 +70,11 @@ def test_lambda_zero_is_nearest_and_one_is_centroid_exactly(rng, fusion):
         )
 
 
-@pytest.mark.parametrize(
-    "score", ["nearest", "image-centroid", "patient-centroid", "hybrid", "proportional", "proportional-hybrid"]
-)
+@pytest.mark.parametrize("score", [*known_scores(), SIZE_AWARE], ids=str)
 def test_one_photo_is_the_same_under_every_fusion(rng, score):
     cohort = random_cohort(rng)
     query = Query.of(random_query_arrays(rng, cohort, 1))
-    none, distance, embedding = (
-        rank(cohort, query, Method(fusion, score)) for fusion in ("none", "distance", "embedding")
-    )
+    none, distance, embedding = (rank(cohort, query, Method(fusion, score)) for fusion in FUSIONS)
     assert none == distance == embedding
 
 
@@ -120,7 +103,7 @@ def test_ties_are_ordered_by_disorder_id():
     same = np.ones((1, 2, 3))
     labels = [Label("i", "p", disorder_id) for disorder_id in ("10", "9", "a", "B")]
     cohort = Cohort.join(Encodings.of(["i"], same), labels)
-    for method in METHODS:
+    for method in ALL_METHODS:
         [ranking] = rank(cohort, Query.of(same * 7), method)
         assert [line.disorder_id for line in ranking.disorders] == ["10", "9", "B", "a"]
         assert {line.distance for line in ranking.disorders} == {ranking.disorders[0].distance}
@@ -131,13 +114,13 @@ def test_disorders_that_share_all_their_patients_tie_in_a_large_gallery(rng):
     labels = [Label(str(i), f"p{i // 3}", f"d{i // 7:03}") for i in range(301)]
     labels += [Label(str(i), f"p{i // 3}", f"x{i // 7:03}") for i in range(301)]  # every disorder twice
     cohort = Cohort.join(Encodings.of([str(i) for i in range(301)], embeddings), labels)
-    for method in METHODS:
+    for method in ALL_METHODS:
         for ranking in rank(cohort, [Query.of(rng.standard_normal((2, 4, 32))) for _ in range(3)], method, top=None):
             ids = [line.disorder_id for line in ranking.disorders]
             assert [f"x{this[1:]}" for this in ids[::2]] == ids[1::2]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("method", ALL_METHODS, ids=str)
 def test_the_querys_own_patient_is_left_out_as_if_it_had_never_been_there(rng, method):
     cohort = random_cohort(rng, disorders=9, two_disorder_patients=3)
     for query in cohort.queries():

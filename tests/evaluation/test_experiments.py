@@ -45,7 +45,7 @@ def labels(*texts):
     return tuple(Label(*text.split()) for text in texts)
 
 
-def lab_of(embeddings, gallery, test, *, train=(), validation=(), alphas=(), facts=None):
+def lab_of(embeddings, gallery, test, *, train=(), validation=(), averaging=(), facts=None):
     """One fold of frequent disorders; images are "0", "1", ..."""
     image_ids = [str(number) for number in range(len(embeddings))]
     fold = Fold(Split(labels(*gallery), labels(*test)), Split((), ()))
@@ -57,14 +57,14 @@ def lab_of(embeddings, gallery, test, *, train=(), validation=(), alphas=(), fac
         labels(*validation),
         facts_of_image=facts or {},
     )
-    return Lab(study, Comparison(study.encodings, rounds_of(study), alphas=alphas))
+    return Lab(study, Comparison(study.encodings, rounds_of(study), averaging=averaging))
 
 
 @pytest.fixture(scope="module")
 def small_lab():
     """A simulated GMDB of latent size, two folds of it."""
     study = simulated_gmdb(1, layout=Layout(views=1, dimensions=None))
-    return Lab(study, Comparison(study.encodings, rounds_of(study)[:2], alphas=proportional.ALPHAS), 1)
+    return Lab(study, Comparison(study.encodings, rounds_of(study)[:2], averaging=proportional.METHODS), 1)
 
 
 def at(degrees):
@@ -277,7 +277,7 @@ class TestGallerySize:
 class TestProportional:
     def test_all_images_is_the_mean_distance(self):
         embeddings = [at(0), at(60), at(40), at(12)]
-        lab = lab_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"], alphas=proportional.ALPHAS)
+        lab = lab_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"], averaging=proportional.METHODS)
         lines = {line.alpha: line for line in proportional.run(lab)["proportional"]}
         assert lines[0.5].top1 == 100  # the nearest of A's two
         assert lines[1.0].top1 == 0  # the mean of cosines at 12 and 48 degrees is below that at 28
@@ -492,7 +492,7 @@ def test_the_map_is_the_same_every_time():
 
 def test_experiments_ask_for_no_method_but_those_that_they_name(monkeypatch):
     embeddings = [*PLACES, at(10), at(80), at(45), at(50)]
-    lab = lab_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"], alphas=proportional.ALPHAS)
+    lab = lab_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"], averaging=proportional.METHODS)
     asked, ranks = set(), lab.comparison.ranks
     monkeypatch.setattr(
         lab.comparison,

@@ -62,7 +62,7 @@ def result(test_set, fusion, score):
         ("delta_top1", "ci_low_top1", "ci_high_top1", "p_top1", "delta_top5", "ci_low_top5", "ci_high_top5"), 0.0
     )
     return Result(
-        *(test_set, "unified", fusion, score, method.numbers.get("lambda"), None),
+        *(test_set, "unified", method),
         *(printed.top1, printed.top5 or 0, printed.top10 or 0, 0, "baseline"),
         **rest,
         p_top5=p_value(printed.p_top5),

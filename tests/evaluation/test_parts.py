@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien import BASELINE, FULL, Encodings, Label, Method
+from mien import BASELINE, FULL, Encodings, Label
 from mien.core.errors import InvalidMethodError, InvalidStudyError
-from mien.core.method import TWELVE_METHODS
-from mien.core.parts import Here
+from mien.core.gallery_parts import LocalParts
 from mien.evaluation import pool, tables
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
@@ -21,12 +20,9 @@ from mien.evaluation.pool import Groups, Pool, dealt
 from mien.evaluation.results import evaluate, not_in_gallery
 
 from cohorts import random_cohort
+from scores import ALL_METHODS
 
-METHODS = [
-    *TWELVE_METHODS,
-    *(Method(fusion, "proportional", alpha=0.4) for fusion in ("none", "distance", "embedding")),
-]
-ALPHAS = [0.4]
+METHODS = ALL_METHODS
 
 
 def random_study(seed):
@@ -35,11 +31,12 @@ def random_study(seed):
     return cohort_study(cohort, "a random cohort", seed=seed, folds=3)
 
 
-class Apart(Here):
+class Apart(LocalParts):
     """Every question and every answer travels, as between machines."""
 
-    def __call__(self, ask):
-        return [pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(ask))(part))) for part in self.parts]
+    def ask_each(self, questions):
+        there = zip(pickle.loads(pickle.dumps(questions)), self.parts, strict=True)
+        return [pickle.loads(pickle.dumps(question(part))) for question, part in there]
 
     def combined(self, asks, combine):
         return super().combined(asks, pickle.loads(pickle.dumps(combine)))
@@ -73,8 +70,8 @@ def all_ranks(comparison):
 def test_several_parts_rank_as_one(seed, count, ahead):
     study = random_study(seed)
     rounds = rounds_of(study)
-    known = {"methods": METHODS} if ahead else {"alphas": ALPHAS}
-    one = Comparison(study.encodings, rounds, alphas=ALPHAS)
+    known = {"methods": METHODS} if ahead else {"averaging": METHODS}
+    one = Comparison(study.encodings, rounds, averaging=METHODS)
     several = Comparison(study.encodings, rounds, **known, parts=apart(study.encodings, count))
     assert all_ranks(several) == all_ranks(one)
 
@@ -92,10 +89,10 @@ def small_blocks(monkeypatch):
 def test_blocks_rank_as_all_at_once(seed, request):
     study = random_study(seed)
     rounds = rounds_of(study)
-    whole = all_ranks(Comparison(study.encodings, rounds, alphas=ALPHAS))
+    whole = all_ranks(Comparison(study.encodings, rounds, averaging=METHODS))
     request.getfixturevalue("small_blocks")
     steps = []
-    kept = Comparison(study.encodings, rounds, alphas=ALPHAS, progress=lambda *step: steps.append(step))
+    kept = Comparison(study.encodings, rounds, averaging=METHODS, progress=lambda *step: steps.append(step))
     ahead = Comparison(study.encodings, rounds, methods=METHODS)
     assert len(steps) > 4
     assert all_ranks(kept) == all_ranks(ahead) == whole
@@ -156,7 +153,7 @@ class TestParts:
         rounds = [rounds_of(study)[0]._replace(frequent_gallery=tuple(labels), rare_gallery=())]
 
         def parts(_encodings, galleries):
-            return Here([Pool.of(encodings.only(rows), galleries) for rows in rows_of_part])
+            return LocalParts([Pool.of(encodings.only(rows), galleries) for rows in rows_of_part])
 
         with pytest.raises(InvalidStudyError, match=problem):
             Comparison(study.encodings, rounds, parts=parts)

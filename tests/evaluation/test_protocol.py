@@ -18,6 +18,7 @@ from mien.evaluation.results import evaluate, not_in_gallery
 
 from cohorts import random_cohort
 from oracle import fold_ranks, study_accuracy
+from scores import ALL_METHODS
 
 PROPORTIONAL = [Method(fusion, "proportional", alpha=0.4) for fusion in ("none", "distance", "embedding")]
 NOBODY = Split((), ())
@@ -30,8 +31,7 @@ def random_study(seed, *, folds=3, **options):
 
 
 def compared(study, methods=()):
-    alphas = sorted({method.alpha for method in methods if "alpha" in method.scoring.uses})
-    return Comparison(study.encodings, rounds_of(study), alphas=alphas)
+    return Comparison(study.encodings, rounds_of(study), averaging=methods)
 
 
 def study_of(embeddings, *folds, simulated=False):
@@ -49,10 +49,7 @@ def study_of(embeddings, *folds, simulated=False):
 @pytest.mark.parametrize("seed", range(3))
 def test_accuracies_agree_with_plain_loops(seed):
     study = random_study(seed, representations=1 + seed % 3)
-    methods = [
-        *(*TWELVE_METHODS, *PROPORTIONAL, Method("embedding", "hybrid", centroid_weight=0.3)),
-        Method("none", "proportional-hybrid", alpha=0.4),
-    ]
+    methods = [BASELINE, *ALL_METHODS]
     comparison = compared(study, methods)
     for result in evaluate(comparison, methods, seed=seed):
         for top in (1, 5):

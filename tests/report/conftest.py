@@ -10,7 +10,7 @@ from mien.evaluation.agreement import accuracy_cells
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.experiments import EXPERIMENTS, tsne
-from mien.evaluation.experiments.proportional import ALPHAS
+from mien.evaluation.experiments.proportional import METHODS
 from mien.evaluation.lab import Lab, Release
 from mien.report.reproduction import reproduce
 from mien.simulation.embeddings import Layout
@@ -80,7 +80,7 @@ def tables(finished):
 @pytest.fixture(scope="session")
 def frequent_tables(frequent_study, releases):
     """All that they find without rare disorders."""
-    comparison = Comparison(frequent_study.encodings, rounds_of(frequent_study), alphas=ALPHAS)
+    comparison = Comparison(frequent_study.encodings, rounds_of(frequent_study), averaging=METHODS)
     lab = Lab(frequent_study, comparison, 1, releases)
     found = {name: rows for run in EXPERIMENTS.values() for name, rows in run(lab).items()}
     return found | {"agreement": accuracy_cells(comparison)}

@@ -16,7 +16,7 @@ PROPORTIONAL = {"fusion": "distance", "score": "proportional", "alpha": 0.5}
 
 def embeddings_of(gallery, rng, images=2):
     index = Gallery.open(gallery).index
-    rows = index.raw_embeddings(rng.integers(len(index.image_rows), size=images))
+    rows = index.raw_embeddings(rng.integers(len(index.images), size=images))
     return rows + rng.standard_normal(rows.shape) * 0.3
 
 
@@ -257,4 +257,4 @@ def test_coarse_answers_hold_no_distance(people, gallery):
 class _Rows:
     def __init__(self, gallery):
         index = Gallery.open(gallery).index
-        self.embeddings = index.raw_embeddings(np.arange(len(index.image_rows)))
+        self.embeddings = index.raw_embeddings(np.arange(len(index.images)))

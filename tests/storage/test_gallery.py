@@ -17,11 +17,10 @@ from mien.core.errors import (
 )
 from mien.core.method import TWELVE_METHODS
 from mien.storage import changes, database
+from mien.storage.index_files import MATRICES
 from mien.storage.verification import problems
 
 from cohorts import random_cohort, random_query_arrays
-
-MATRICES = ("image_rows", "image_lengths", "image_centroid_rows", "patient_centroid_rows")
 
 
 def part_of(cohort, keep):
@@ -34,8 +33,15 @@ def part_of(cohort, keep):
 def assert_same_content(gallery, other):
     assert gallery.roster.labels() == other.roster.labels()
     assert gallery.roster.disorders == other.roster.disorders
-    for name in MATRICES:
-        np.testing.assert_array_equal(getattr(gallery.index, name), getattr(other.index, name), strict=True)
+    for mine, theirs in zip(matrices(gallery.index), matrices(other.index), strict=True):
+        np.testing.assert_array_equal(mine, theirs, strict=True)
+
+
+def matrices(index):
+    """All that an index consists of."""
+    rows = (index.images, index.image_centroids, index.patient_centroids)
+    parts = [part for each in rows for part in (each.exact, each.codes, each.steps)]
+    return [*parts, index.image_lengths, index.image_sums, index.patient_sums]
 
 
 def files_of(directory):
@@ -286,9 +292,11 @@ def test_a_changed_label_is_found_and_named(directory):
 @pytest.mark.parametrize("matrix", MATRICES)
 def test_a_flipped_bit_in_the_index_is_found_and_named(directory, matrix):
     index = Gallery.open(directory).index
-    flip_bit(directory / f"index-1.{matrix}.npy", getattr(index, matrix)[2].tobytes())
+    path = directory / f"index-1.{matrix}.npy"
+    flip_bit(path, np.load(path)[2].tobytes())
     [problem] = problems(directory)
-    who = index.roster.disorders[2].disorder_id if "centroid" in matrix else index.roster.image_ids[2]
+    of_disorder = "centroid" in matrix or "sums" in matrix
+    who = index.roster.disorders[2].disorder_id if of_disorder else index.roster.image_ids[2]
     assert f"index-1.{matrix}.npy: row 2" in problem
     assert f"'{who}'" in problem
 
@@ -317,7 +325,7 @@ def bytes_of_patient(cohort, patient_id, gallery):
             roster.image_ids[image].encode(),
             *[vector.tobytes() for vector in cohort.embeddings[image]],
             *[embedding[start : start + 12] for start in range(0, len(embedding) - 12, 12)],
-            gallery.index.image_rows[image].tobytes()[:16],
+            gallery.index.images.exact[image].tobytes()[:16],
             gallery.index.image_lengths[image].tobytes()[:8],
             database.checksum_of_image(roster.image_ids[image], patient_id, disorder_ids, embedding),
         ]
@@ -453,7 +461,7 @@ def test_an_altered_name_in_the_index_is_noticed(directory):
         Gallery.open(directory)
 
 
-@pytest.mark.parametrize("suffix", ["json", "checksums", "image_rows.npy", "patient_centroid_rows.npy"])
+@pytest.mark.parametrize("suffix", ["json", "checksums", "image_rows.npy", "image_codes.npy", "image_sums.npy"])
 def test_an_index_that_lacks_a_file_is_made_again(directory, suffix, cohort):
     (directory / f"index-1.{suffix}").unlink()
     assert Gallery.open(directory).roster.labels() == cohort.roster.labels()
@@ -497,19 +505,21 @@ def test_a_new_gallery_is_for_its_keeper_only(directory):
 
 
 def test_rows_that_were_let_go_come_back_from_the_file(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("mien.storage.index_files.LARGEST_WHOLE", 0)
+    monkeypatch.setattr("mien.storage.index_files.LARGEST_KEPT", 0)
     cohort = random_cohort(rng, disorders=40, dimensions=64)
     Gallery.build(tmp_path, cohort)
     index = Gallery.open(tmp_path).index
-    rows = index.image_rows.copy()
-    for start in range(0, len(rows), 7):
-        index.let_go(start, start + 7)
-    np.testing.assert_array_equal(index.image_rows, rows)
+    exact, codes = index.images.exact.copy(), index.images.codes.copy()
+    for start in range(0, len(exact), 7):
+        index.images.let_go_exact(start, start + 7)
+        index.images.let_go_codes(start, start + 7)
+    np.testing.assert_array_equal(index.images.exact, exact)
+    np.testing.assert_array_equal(index.images.codes, codes)
 
 
 def test_an_index_of_an_older_version_is_made_anew(tmp_path, rng):
     cohort = random_cohort(rng)
     Gallery.build(tmp_path, cohort)
-    for path in tmp_path.glob("index-1.*_sums.npy"):
-        path.unlink()
-    np.testing.assert_array_equal(Gallery.open(tmp_path).index.patient_sums, cohort.index.patient_sums)
+    for path in (*tmp_path.glob("index-1.*_codes.npy"), *tmp_path.glob("index-1.*_steps.npy")):
+        path.unlink()  # the version before had none
+    assert_same_content(Gallery.open(tmp_path), cohort)

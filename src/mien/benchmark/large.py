@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
@@ -22,10 +22,9 @@ from mien.core.arrays import Float32s, Ints
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.index import GalleryIndex
-from mien.core.parts import Here
 from mien.core.ranking import rank
 from mien.core.roster import Label, Roster
-from mien.core.shards import Shards
+from mien.core.rounded_rows import RoundedRows
 from mien.storage.index_files import read_index, write_index
 
 IMAGES = 500_000
@@ -83,16 +82,15 @@ def _write(folder: Path, images: int) -> None:
 
 def _measure(folder: Path, disorders: int) -> Measured:
     index = _first(read_index(folder, GENERATION, FINGERPRINT), disorders)
-    file = folder / f"index-{GENERATION}.image_rows.npy"
+    exact, rounded = (folder / f"index-{GENERATION}.image_{kind}.npy" for kind in ("rows", "codes"))
     query = Query.of(np.random.default_rng(1).standard_normal((1, ENCODER.representations, ENCODER.dimensions)))
-    shards = Shards.of(Here([index]))
     index.roster.patient_of_id, index.roster.image_of_id  # noqa: B018 who is there, before anybody asks
     before = _memory("VmRSS")
     ranking, reading = [], []
     for _ in range(RUNS):
-        ranking.append(_seconds_from_disk(file, partial(rank, shards, query)))
-        reading.append(_seconds_from_disk(file, partial(_read, file, index)))
-    return Measured(len(index.image_rows), min(ranking), min(reading), before, _memory("VmHWM"))
+        ranking.append(_seconds_from_disk([exact, rounded], partial(rank, index, query)))
+        reading.append(_seconds_from_disk([exact], partial(_read, exact, index)))
+    return Measured(len(index.images), min(ranking), min(reading), before, _memory("VmHWM"))
 
 
 def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
@@ -101,13 +99,17 @@ def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
     if disorders == len(roster.disorders):
         return index
     images = disorders * IMAGES_PER_DISORDER
+
+    def first(rows: RoundedRows, count: int) -> RoundedRows:
+        return replace(rows, exact=rows.exact[:count], codes=rows.codes[:count], steps=rows.steps[:count])
+
     return replace(
         index,
         roster=Roster.of_labels(islice(_labels(), images)),
-        image_rows=index.image_rows[:images],
+        images=first(index.images, images),
         image_lengths=index.image_lengths[:images],
-        image_centroid_rows=index.image_centroid_rows[:disorders],
-        patient_centroid_rows=index.patient_centroid_rows[:disorders],
+        image_centroids=first(index.image_centroids, disorders),
+        patient_centroids=first(index.patient_centroids, disorders),
         image_sums=index.image_sums[:disorders],
         patient_sums=index.patient_sums[:disorders],
     )
@@ -119,11 +121,12 @@ def _labels() -> Iterator[Label]:
         yield Label(f"i{image:07}", f"p{image // IMAGES_PER_PATIENT:07}", f"d{image // IMAGES_PER_DISORDER:05}")
 
 
-def _seconds_from_disk(file: Path, action: Callable[[], object]) -> float:
-    """How long something takes; the system is asked to forget the file first."""
-    with file.open("rb") as opened:
-        if hasattr(os, "posix_fadvise"):  # not on every system
-            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+def _seconds_from_disk(files: Sequence[Path], action: Callable[[], object]) -> float:
+    """How long something takes; the system is asked to forget the files first."""
+    for file in files:
+        with file.open("rb") as opened:
+            if hasattr(os, "posix_fadvise"):  # not on every system
+                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
@@ -131,7 +134,7 @@ def _seconds_from_disk(file: Path, action: Callable[[], object]) -> float:
 
 def _read(file: Path, index: GalleryIndex) -> None:
     buffer = memoryview(bytearray(BYTES_AT_A_TIME))
-    left = index.image_rows.nbytes
+    left = index.images.exact.nbytes
     with file.open("rb", buffering=0) as opened:
         while left > 0:
             left -= opened.readinto(buffer[: min(left, len(buffer))]) or left

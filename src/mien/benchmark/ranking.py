@@ -39,7 +39,7 @@ def ranking_benchmarks(rng: np.random.Generator, size: float) -> Iterator[Line]:
 
 def _compare(gallery: Gallery, queries: list[Query], cohort: Cohort) -> Iterator[Line]:
     index = gallery.index
-    matrices = index.image_rows, index.patient_centroid_rows
+    matrices = index.images.exact, index.patient_centroids.exact
     photos = np.concatenate([query.encodings.embeddings[:1] for query in queries])
     disorder_of_image = np.repeat(np.arange(len(index.roster.disorders)), index.roster.images_of_disorder)
 

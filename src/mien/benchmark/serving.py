@@ -34,7 +34,9 @@ def serving_benchmarks(gallery: Gallery, queries: Sequence[Query], size: float) 
     bodies = [_body(query) for query in queries[:DIFFERENT_BODIES]]
     index, row = gallery.index, unit_rows(fuse_embeddings(queries[0].encodings.embeddings)[np.newaxis])
     probe = row.astype(np.float32)
-    [product] = best_of(20, lambda: [probe @ matrix.T for matrix in (index.image_rows, index.patient_centroid_rows)])
+    [product] = best_of(
+        20, lambda: [probe @ matrix.T for matrix in (index.images.exact, index.patient_centroids.exact)]
+    )
     duration = max(1.0, SECONDS * size)
     with served(gallery.directory) as (port, memory):
         seconds, before, after = load(port, bodies, duration, memory)

@@ -9,11 +9,11 @@ import typer
 
 from mien.cli import show, show_study
 from mien.cli.serve import PORT, serve_demo
+from mien.core.answers import NOTICE
 from mien.core.cohort import Cohort, Query
 from mien.core.method import BASELINE, FULL
 from mien.core.ranking import rank
 from mien.core.study import Study
-from mien.report.rankings import NOTICE
 
 if TYPE_CHECKING:
     from mien.evaluation.cases import Case

@@ -31,6 +31,7 @@ StrictOption = Annotated[
 SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
 
 
+@options.with_method
 def evaluate(
     gmdb: GmdbOption = None,
     encodings: GmdbEncodingsOption = None,
@@ -41,11 +42,7 @@ def evaluate(
     gallery_patients: Annotated[
         int | None, typer.Option("--gallery-patients", help="Of a cohort: thin galleries to so many a disorder.", min=1)
     ] = None,
-    method: options.MethodOption = None,
-    fusion: options.FusionOption = None,
-    score: options.ScoreOption = None,
-    centroid_weight: options.LambdaOption = None,
-    alpha: options.AlphaOption = None,
+    method: Method | None = None,
     all_methods: Annotated[bool, typer.Option("--all-methods", help="All twelve methods of the paper.")] = False,
     against: Annotated[
         str, typer.Option("--against", metavar="METHOD", help="What differences are to: full, 'none x hybrid 0.5', ...")
@@ -69,14 +66,13 @@ def evaluate(
     from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
     from mien.report.evaluation import evaluation_document  # noqa: PLC0415
 
-    given = (method, fusion, score, centroid_weight, alpha)
-    if all_methods and any(option is not None for option in given):
+    if all_methods and method is not None:
         raise typer.BadParameter("--all-methods stands for all: give no other method")
     methods: tuple[Method, ...] = (BASELINE, FULL)
     if all_methods:
         methods = TWELVE_METHODS
-    elif any(option is not None for option in given):
-        methods = (BASELINE, options.method_of(*given))
+    elif method is not None:
+        methods = (BASELINE, method)
     try:
         reference = Method.of_text(against)
     except InvalidMethodError as error:

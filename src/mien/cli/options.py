@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from mien.core import method as core_method
 from mien.core.errors import InvalidMethodError
 from mien.core.fusion import FUSIONS
-from mien.core.method import NAMED_METHODS, Method
-from mien.core.scores import SCORES
+from mien.core.method import NAMED_METHODS, method_of
+from mien.core.scores import Parameter, known_scores
 
 Fusion = StrEnum("Fusion", {name: name for name in FUSIONS})  # type: ignore[misc] # names come from the core
-ScoreName = StrEnum("ScoreName", {name: name for name in SCORES})  # type: ignore[misc]
 MethodName = StrEnum("MethodName", {name: name for name in NAMED_METHODS})  # type: ignore[misc]
 
 MethodOption = Annotated[
@@ -24,12 +23,16 @@ MethodOption = Annotated[
     typer.Option("--method", help="A named method: baseline (none x nearest) or full (embedding x hybrid)."),
 ]
 FusionOption = Annotated[Fusion | None, typer.Option("--fusion", help="How the photos of a query are combined.")]
-ScoreOption = Annotated[ScoreName | None, typer.Option("--score", help="How a disorder is scored.")]
-LambdaOption = Annotated[
-    float | None, typer.Option("--lambda", help="Weight of the centroid in the hybrid score, 0 to 1.  [default: 0.75]")
+ScoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--score",
+        metavar="NAME|PACKAGE:SCORE",
+        help=f"How a disorder is scored: {', '.join(known_scores())}; or a score of your own.",
+    ),
 ]
-AlphaOption = Annotated[
-    float | None, typer.Option("--alpha", help="Share of images in the proportional score.  [default: 0.05]")
+ParameterOption = Annotated[
+    list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="A parameter of a score of your own.")
 ]
 EncodingsOption = Annotated[
     Path | None, typer.Option("--encodings", readable=False, help="GM-Arc CSV, pickled frame or dict; or cohort table.")
@@ -87,12 +90,47 @@ class ImportOptions(NamedTuple):
     allow_missing: bool
 
 
-def method_of(
-    name: MethodOption, fusion: FusionOption, score: ScoreOption, centroid_weight: LambdaOption, alpha: AlphaOption
-) -> Method:
-    """The method that the options describe; contradictions are wrong usage."""
-    named, fused, scored = (None if part is None else str(part) for part in (name, fusion, score))
+def with_method(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command, in the place of its argument `method`, the options that describe one.
+
+    There is one for each parameter of the known scores. The command gets a Method, or None where no option is given.
+    """
+    declared = {each.name: each for score in known_scores().values() for each in score.parameters}
+
+    def run(**given: Any) -> None:
+        name, fusion, score, parameter = (given.pop(option) for option in ("name", "fusion", "score", "parameter"))
+        numbers = {each.name: given.pop(each.argument) for each in declared.values()} | _parsed(parameter or ())
+        method = None
+        if any(option is not None for option in (name, fusion, score, *numbers.values())):
+            try:
+                method = method_of(name and str(name), fusion and str(fusion), score, numbers)
+            except InvalidMethodError as error:
+                raise typer.BadParameter(str(error)) from error
+        command(method=method, **given)
+
+    def option(argument: str, annotation: Any) -> inspect.Parameter:
+        return inspect.Parameter(argument, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+    fixed = {"name": MethodOption, "fusion": FusionOption, "score": ScoreOption}
+    numbers = {each.argument: Annotated[float | None, _number_option(each)] for each in declared.values()}
+    options = [option(*of) for of in {**fixed, **numbers, "parameter": ParameterOption}.items()]
+    others = inspect.signature(command, eval_str=True).parameters
+    every = [each for name, one in others.items() for each in (options if name == "method" else [one])]
+    every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in every]
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in every}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+def _number_option(parameter: Parameter) -> Any:
+    users = [score.name for score in known_scores().values() if parameter in score.parameters]
+    help_ = f"{parameter.help} Of {', '.join(users)}. Default: {parameter.default:g}."
+    return typer.Option(f"--{parameter.name}", help=help_)
+
+
+def _parsed(texts: Sequence[str]) -> dict[str, float]:
     try:
-        return core_method.method_of(named, fused, scored, centroid_weight, alpha)
-    except InvalidMethodError as error:
-        raise typer.BadParameter(str(error)) from error
+        return {name: float(value) for name, _, value in (text.partition("=") for text in texts)}
+    except ValueError as error:
+        raise typer.BadParameter("write a name and a number, like strength=3", param_hint="--parameter") from error

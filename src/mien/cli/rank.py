@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from mien.cli import options, show
+from mien.core.answers import Ranking
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
-from mien.core.evidence import Ranking
 from mien.core.examination import examine
-from mien.core.method import Method
+from mien.core.method import FULL, Method
 from mien.core.ranking import rank as rank_queries
 from mien.report.rankings import check_out, examination_document, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
@@ -25,16 +25,13 @@ from mien.storage.sharded import AnyGallery, ShardedGallery
 QUERIES_PER_STEP = 500  # between two movements of the progress bar
 
 
+@options.with_method
 def rank(
     gallery: Annotated[list[Path], typer.Option(help="The gallery's directory; several count as one gallery.")],
     photos: Annotated[list[Path] | None, typer.Argument(metavar="[PHOTO...]", help="Photos of one patient.")] = None,
     encodings: options.EncodingsOption = None,
     metadata: options.MetadataOption = None,
-    method: options.MethodOption = None,
-    fusion: options.FusionOption = None,
-    score: options.ScoreOption = None,
-    centroid_weight: options.LambdaOption = None,
-    alpha: options.AlphaOption = None,
+    method: Method | None = None,
     top: Annotated[str, typer.Option(help="How many disorders to list, or 'all'.")] = "10",
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
@@ -45,7 +42,7 @@ def rank(
     json: options.JsonOption = False,
 ) -> None:
     """Rank the gallery's disorders for one or many patients, with the evidence for every rank."""
-    chosen = options.method_of(method, fusion, score, centroid_weight, alpha)
+    chosen = method or FULL
     if not (top.lower() == "all" or (top.isdecimal() and int(top) > 0)):
         raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
     if out is not None:

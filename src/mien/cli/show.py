@@ -14,12 +14,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from mien.benchmark.measure import Line
+from mien.core.answers import NOTICE, RankedDisorder, Ranking
 from mien.core.errors import shown, shown_ids
-from mien.core.evidence import RankedDisorder, Ranking
 from mien.core.examination import DisorderEvidence
 from mien.core.method import Method
 from mien.core.progress import Progress as ReportProgress
-from mien.report.rankings import NOTICE
 from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut
 from mien.storage.sharded import AnyGallery

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mien.cluster.work import Cluster, on_worker
 from mien.core.errors import GalleryError
+from mien.core.index import GalleryIndex
 from mien.storage.database import State
 from mien.storage.gallery import Gallery, newest_state
 from mien.storage.sharded import ShardedGallery, require_distinct
@@ -23,7 +24,7 @@ def open_galleries(cluster: Cluster, directories: Sequence[Path]) -> ShardedGall
             raise answer
         states.append(answer)
     loads = [partial(opened, path, state) for path, state in zip(paths, states, strict=True) if state.images]
-    return ShardedGallery.of(directories, states, cluster.everywhere(loads) if loads else None)
+    return ShardedGallery.of(directories, states, cluster.load_parts(loads) if loads else None)
 
 
 def state_there(directory: Path) -> State:
@@ -32,10 +33,10 @@ def state_there(directory: Path) -> State:
         return newest_state(directory)
 
 
-def opened(directory: Path, state: State) -> Gallery:
-    """A gallery on a worker. Whoever opens it in place of a lost worker must find the same one."""
+def opened(directory: Path, state: State) -> GalleryIndex:
+    """A gallery's index on a worker. Whoever opens it in place of a lost worker must find the same one."""
     with on_worker():
         gallery = Gallery.open(directory)
         if (gallery.generation, gallery.fingerprint) != (state.generation, state.fingerprint):
             raise GalleryError(f"{directory}: the gallery was changed in the middle of the work: ask again")
-        return gallery
+        return gallery.index

@@ -11,7 +11,7 @@ from pathlib import Path
 from mien.cluster.work import Cluster, on_worker
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidStudyError
-from mien.core.parts import Everywhere
+from mien.core.gallery_parts import Parts
 from mien.evaluation.comparison import Places
 from mien.evaluation.pool import Gallery, Pool, dealt
 from mien.simulation.study import simulated_gmdb
@@ -34,13 +34,13 @@ class PlacesOnCluster:
         """From nowhere: each worker simulates all, and keeps its own."""
         return partial(self._dealt, partial(simulated_images, seed=seed, growth=growth))
 
-    def _dealt(self, read: Read, encodings: Encodings, galleries: Sequence[Gallery]) -> Everywhere[Pool]:
+    def _dealt(self, read: Read, encodings: Encodings, galleries: Sequence[Gallery]) -> Parts[Pool]:
         self.cluster.require_workers()
         images = filter(None, dealt(galleries, len(self.cluster.workers)))
         row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         digests = {frozenset(ids): digest(encodings.only([row_of[each] for each in ids])) for ids in images}
         loads = [partial(pool, read, ids, galleries, expected) for ids, expected in digests.items()]
-        return self.cluster.everywhere(loads)
+        return self.cluster.load_parts(loads)
 
 
 def pool(read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], expected: str) -> Pool:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from mien.core.errors import ClusterError, MienError
-from mien.core.parts import Everywhere
+from mien.core.gallery_parts import Parts
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
@@ -82,10 +82,10 @@ class Cluster:
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return sorted(address for address, worker in workers.items() if worker.get("status", "running") == "running")
 
-    def everywhere(self, loads: Sequence[Callable[[], Part]]) -> Everywhere[Part]:
+    def load_parts(self, loads: Sequence[Callable[[], Part]]) -> Parts[Part]:
         """Loads parts, spread over the workers, once; they stay as long as somebody can ask them."""
         parts = PartsOnWorkers(self, loads)
-        parts(type)  # all of them are loaded, or somebody says why not
+        parts.ask(type)  # all of them are loaded, or somebody says why not
         return parts
 
     def in_order(self, work: Callable[..., Answer], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Answer | Exception]:
@@ -139,9 +139,16 @@ class PartsOnWorkers(Generic[Part]):
         with explained():
             self._place(range(len(loads)))
 
-    def __call__(self, ask: Callable[[Part], Answer]) -> list[Answer]:
+    def __len__(self) -> int:
+        return len(self.loads)
+
+    def ask(self, question: Callable[[Part], Answer]) -> list[Answer]:
         """The answers of all parts."""
-        return self._results(range(len(self.loads)), lambda part: self._asked(part, ask))
+        return self.ask_each([question] * len(self))
+
+    def ask_each(self, questions: Sequence[Callable[[Part], Answer]]) -> list[Answer]:
+        """The answers, where each part gets a question of its own."""
+        return self._results(range(len(self)), lambda part: self._asked(part, questions[part]))
 
     def combined(
         self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Combined]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating[Any]]
 Float32s = npt.NDArray[np.float32]
 Float64s = npt.NDArray[np.float64]
+Int8s = npt.NDArray[np.int8]
 Ints = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 

@@ -42,6 +42,9 @@ class Encodings:
             twice = next(image_id for image_id, count in Counter(self.image_ids).items() if count > 1)
             raise InvalidCohortError(f"image {shown(twice)} is there twice: keep one of the two")
 
+    def __repr__(self) -> str:
+        return f"<Encodings of {len(self.image_ids):,} images, {self.encoder}>"
+
     @cached_property
     def normalised(self) -> bool:
         """Whether whoever encoded the images cut all lengths to one."""
@@ -78,6 +81,9 @@ class Query:
         if not self.encodings.image_ids:
             raise InvalidCohortError("a query without images: give at least one")
 
+    def __repr__(self) -> str:
+        return f"<Query of {len(self.encodings.image_ids):,} images, {self.encodings.encoder}>"
+
     def per_image(self) -> list[Query]:
         """One query for each image of this one."""
         return [replace(self, encodings=self.encodings.only([i])) for i in range(len(self.encodings.image_ids))]
@@ -93,6 +99,9 @@ class Cohort:
     def __post_init__(self) -> None:
         if self.encodings.image_ids != self.roster.image_ids:
             raise InvalidCohortError("embeddings and labels are not of the same images: use Cohort.join")
+
+    def __repr__(self) -> str:
+        return f"<Cohort of {self.roster.sizes}, {self.encodings.encoder}>"
 
     @property
     def embeddings(self) -> Float32s:

@@ -59,6 +59,10 @@ def _again(kind: type[MienError], args: tuple[Any, ...], fields: dict[str, Any])
     return error
 
 
+class WrongArgumentError(MienError, TypeError):
+    """A Python function was given something else than it takes."""
+
+
 class InvalidMethodError(MienError, ValueError):
     """A method option outside its range."""
 

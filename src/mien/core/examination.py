@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from mien.core.answers import RankedDisorder, Ranking
 from mien.core.cohort import Query
 from mien.core.errors import InvalidMethodError
-from mien.core.evidence import Known, RankedDisorder, Ranking
+from mien.core.gallery_part import CASES, Case
 from mien.core.method import FULL, Method
-from mien.core.nearest_cases import Case, cases_of
-from mien.core.probes import probe_rows
-from mien.core.ranking import HasIndex, HasShards, source_of
+from mien.core.ranking import HasIndex, HasSearcher, searcher_of
+from mien.core.searcher import AskedQuery, probe_rows
 
 
 class Standing(NamedTuple):
@@ -38,7 +39,9 @@ class Examination(NamedTuple):
     evidence: tuple[DisorderEvidence, ...]
 
 
-def examine(gallery: HasIndex | HasShards, query: Query, method: Method = FULL, *, top: int | None = 10) -> Examination:
+def examine(
+    gallery: HasIndex | HasSearcher, query: Query, method: Method = FULL, *, top: int | None = 10
+) -> Examination:
     """Ranks a query by all of its photos, by each alone and by all but each.
 
     The query's own patient is looked for once, with all photos, and left out of every list.
@@ -55,16 +58,16 @@ def examine(gallery: HasIndex | HasShards, query: Query, method: Method = FULL, 
     """
     if method.fusion == "none":
         raise InvalidMethodError("with fusion none each photo is a query of its own: examine them one by one")
-    source = source_of(gallery)
-    query.encodings.encoder.require_same(source.encoder, here="the query", there="the gallery")
-    [own] = source.own_patients([query])
+    searcher = searcher_of(gallery)
+    query.encodings.encoder.require_same(searcher.encoder, here="the query", there="the gallery")
+    [own] = searcher.own_patients([query])
     photos = len(query.encodings.image_ids)
     lists = [query, *query.per_image(), *(_without(query, photo) for photo in range(photos) if photos > 1)]
-    whole, *others = source.rank_known([Known(each, own) for each in lists], method, None)
+    whole, *others = searcher.rank([AskedQuery(each, own) for each in lists], method, None)
     ranking = whole._replace(disorders=whole.disorders[:top])
     standings = [{line.disorder_id: _standing(line) for line in other.disorders} for other in others]
     rows, _ = probe_rows([query], method.fusion)
-    nearest = source.nearest_cases(rows, own, [line.disorder_id for line in ranking.disorders])
+    nearest = searcher.nearest_cases(rows, own, [line.disorder_id for line in ranking.disorders])
     evidence = tuple(
         DisorderEvidence(
             cases_of(line, cases),
@@ -83,3 +86,11 @@ def _without(query: Query, photo: int) -> Query:
 
 def _standing(line: RankedDisorder) -> Standing:
     return Standing(line.rank, line.distance, line.nearest_distance, line.centroid_distance)
+
+
+def cases_of(line: RankedDisorder, nearest: Sequence[Case]) -> tuple[Case, ...]:
+    """The cases of a ranked disorder, the nearest of them as the ranking names it: ties are settled there."""
+    # the nearest of all is as near as it: where more tie than are named, it may not be among them
+    first = Case(line.nearest_patient_id, line.nearest_image_id, nearest[0].distance)
+    others = [case for case in nearest if case.patient_id != first.patient_id]
+    return first, *others[: CASES - 1]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from mien.core.arrays import Float32s, Float64s, Floats, Ints
+from mien.core.arrays import Float64s, Floats, Ints
 from mien.core.centroids import FIRST, Sums, image_sums, patient_sums
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError
 from mien.core.roster import Roster
+from mien.core.rounded_rows import RoundedRows, rounded
 
 CentroidKind = Literal["image", "patient"]
-
-LARGEST_WHOLE = 1 << 30  # bytes of image rows; what is larger is read in blocks
+Allocate = Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,24 +30,24 @@ class GalleryIndex:
 
     roster: Roster
     encoder: Encoder
-    image_rows: Float32s  # (images, representations * dimensions)
+    images: RoundedRows
     image_lengths: Float64s  # (images, representations)
-    image_centroid_rows: Float32s  # (disorders, representations * dimensions)
-    patient_centroid_rows: Float32s
+    image_centroids: RoundedRows
+    patient_centroids: RoundedRows
     image_sums: Float64s  # (disorders, 2, representations * dimensions): what these centroids are means of
     patient_sums: Float64s
-    let_go: Callable[[int, int], None] = lambda _start, _end: (
-        None
-    )  # of image rows that were read, where they are mapped
+
+    def __repr__(self) -> str:
+        return f"<GalleryIndex of {self.roster.sizes}, {self.encoder}>"
 
     @property
     def index(self) -> GalleryIndex:
         """Itself: an index can stand wherever a gallery can."""
         return self
 
-    def centroid_rows(self, kind: CentroidKind) -> Float32s:
-        """The unit rows of the disorders' centroids of one kind."""
-        return self.image_centroid_rows if kind == "image" else self.patient_centroid_rows
+    def centroids(self, kind: CentroidKind) -> RoundedRows:
+        """The disorders' centroids of one kind."""
+        return self.image_centroids if kind == "image" else self.patient_centroids
 
     def sums(self, kind: CentroidKind) -> Sums:
         """What the disorders' centroids of one kind are means of, to be added to those of other parts of a gallery."""
@@ -63,14 +63,9 @@ class GalleryIndex:
     def raw_embeddings(self, images: Ints) -> Float64s:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
         representations = self.encoder.representations
-        units = self.image_rows[images].reshape(len(images), representations, -1).astype(np.float64)
+        units = self.images.exact[images].reshape(len(images), representations, -1).astype(np.float64)
         raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
         return raw
-
-    def centroid_row_of(self, images: Ints, kind: CentroidKind) -> Float64s:
-        """The unit row of the centroid of some images, which are sorted by patient."""
-        row: Float64s = unit_rows(self.sums_of(images, kind).means)[0]
-        return row
 
 
 def disorder_sums(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> Sums:
@@ -80,46 +75,62 @@ def disorder_sums(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) 
     return patient_sums(embeddings, patient_of_row, FIRST)
 
 
+def matrices_of(
+    images: int, disorders: int, encoder: Encoder
+) -> Iterator[tuple[str, tuple[int, ...], type[np.generic]]]:
+    """Name, shape and type of all that an index consists of."""
+    width = encoder.representations * encoder.dimensions
+    for rows, count in (("image", images), ("image_centroid", disorders), ("patient_centroid", disorders)):
+        yield f"{rows}_rows", (count, width), np.float32
+        yield f"{rows}_codes", (count, width), np.int8
+        yield f"{rows}_steps", (count, 2), np.float32
+    yield "image_lengths", (images, encoder.representations), np.float64
+    yield "image_sums", (disorders, 2, width), np.float64
+    yield "patient_sums", (disorders, 2, width), np.float64
+
+
+def index_of_matrices(
+    roster: Roster, encoder: Encoder, matrices: dict[str, npt.NDArray[Any]], **let_go: Any
+) -> GalleryIndex:
+    """The index that some matrices are; `let_go` says how image rows are let go, if they are mapped."""
+
+    def rows(name: str, **how: Any) -> RoundedRows:
+        return RoundedRows(matrices[f"{name}_rows"], matrices[f"{name}_codes"], matrices[f"{name}_steps"], **how)
+
+    others = (matrices[name] for name in ("image_sums", "patient_sums"))
+    centroids = rows("image_centroid"), rows("patient_centroid")
+    return GalleryIndex(roster, encoder, rows("image", **let_go), matrices["image_lengths"], *centroids, *others)
+
+
 def build_index(
     roster: Roster,
     encoder: Encoder,
     read: Callable[[Ints], Floats],
     *,
-    allocate: Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]] = lambda _, shape, dtype: np.empty(
-        shape, dtype
-    ),
+    allocate: Allocate = lambda _, shape, dtype: np.empty(shape, dtype),
 ) -> GalleryIndex:
     """Makes an index in one pass over the disorders, holding the raw embeddings of one disorder at a time.
 
-    `read` gives the raw embeddings of some images of the roster. `allocate` gives the memory of a field of the index:
+    `read` gives the raw embeddings of some images of the roster. `allocate` gives the memory of a matrix of the index:
     the store maps a file there.
     """
     if not roster.image_ids:
         raise EmptyGalleryError("the gallery holds no images: add some before ranking")
-    images, disorders, width = (
-        len(roster.image_ids),
-        len(roster.disorders),
-        encoder.representations * encoder.dimensions,
-    )
-    index = GalleryIndex(
-        roster=roster,
-        encoder=encoder,
-        image_rows=allocate("image_rows", (images, width), np.float32),
-        image_lengths=allocate("image_lengths", (images, encoder.representations), np.float64),
-        image_centroid_rows=allocate("image_centroid_rows", (disorders, width), np.float32),
-        patient_centroid_rows=allocate("patient_centroid_rows", (disorders, width), np.float32),
-        image_sums=allocate("image_sums", (disorders, 2, width), np.float64),
-        patient_sums=allocate("patient_sums", (disorders, 2, width), np.float64),
-    )
-    for disorder in range(disorders):
-        rows = roster.images_with(disorder)
-        raw = read(rows)
-        index.image_rows[rows] = unit_rows(raw)
-        index.image_lengths[rows] = embedding_lengths(raw)
-        of_images = disorder_sums(raw, roster.patient_of_image[rows], "image")
-        of_patients = disorder_sums(raw, roster.patient_of_image[rows], "patient")
-        index.image_centroid_rows[disorder] = unit_rows(of_images.means)[0]
-        index.patient_centroid_rows[disorder] = unit_rows(of_patients.means)[0]
-        index.image_sums[disorder] = of_images.high.reshape(width), of_images.low.reshape(width)
-        index.patient_sums[disorder] = of_patients.high.reshape(width), of_patients.low.reshape(width)
-    return index
+    described = matrices_of(len(roster.image_ids), len(roster.disorders), encoder)
+    matrices = {name: allocate(name, shape, dtype) for name, shape, dtype in described}
+
+    def put(name: str, rows: Ints | list[int], raw: Floats) -> None:
+        exact = unit_rows(raw).astype(np.float32)
+        matrices[f"{name}_rows"][rows] = exact
+        matrices[f"{name}_codes"][rows], matrices[f"{name}_steps"][rows] = rounded(exact)
+
+    for disorder in range(len(roster.disorders)):
+        images = roster.images_with(disorder)
+        raw = read(images)
+        put("image", images, raw)
+        matrices["image_lengths"][images] = embedding_lengths(raw)
+        for kind in ("image", "patient"):
+            sums = disorder_sums(raw, roster.patient_of_image[images], kind)
+            put(f"{kind}_centroid", [disorder], sums.means)
+            matrices[f"{kind}_sums"][disorder] = sums.high.reshape(-1), sums.low.reshape(-1)
+    return index_of_matrices(roster, encoder, matrices)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
+from mien.core.arrays import Floats, Ints
 from mien.core.errors import InvalidMethodError
 from mien.core.fusion import FUSIONS
-from mien.core.scores import SCORES, Score, Weights
+from mien.core.scores import Evidence, Score, known_scores, score_named
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Method:
-    """One cell of the paper's tables.
+    """One cell of the paper's tables; `score` is a name, or a score of your own.
 
     >>> Method(score="nearest", fusion="none") == BASELINE
     True
@@ -21,45 +25,56 @@ class Method:
     >>> Method(score="hybrid", centroid_weight=1.5)
     Traceback (most recent call last):
     ...
-    mien.core.errors.InvalidMethodError: lambda is 1.5: it must lie between 0 (nearest image) and 1 (centroid)
+    mien.core.errors.InvalidMethodError: lambda is 1.5: it must be 0 or more and at most 1
+    >>> Method(score=Score("cautious", lambda evidence: evidence.nearest + 1 / evidence.gallery_patients)).as_dict()
+    {'fusion': 'embedding', 'score': 'cautious'}
     """
 
-    fusion: str = "embedding"
-    score: str = "hybrid"
-    centroid_weight: float = 0.75  # the paper's lambda; scores with a centroid and images use it
-    alpha: float = 0.05  # share of images; the proportional scores use it
+    fusion: str
+    scoring: Score
+    values: tuple[float, ...]  # of the score's parameters, in their order
 
-    def __post_init__(self) -> None:
-        if self.fusion not in FUSIONS:
-            raise InvalidMethodError(f"unknown fusion {self.fusion!r}: choose one of {', '.join(FUSIONS)}")
-        if self.score not in SCORES:
-            raise InvalidMethodError(f"unknown score {self.score!r}: choose one of {', '.join(SCORES)}")
-        if not 0 <= self.centroid_weight <= 1:
-            raise InvalidMethodError(
-                f"lambda is {self.centroid_weight}: it must lie between 0 (nearest image) and 1 (centroid)"
-            )
-        if not 0 < self.alpha <= 1:
-            raise InvalidMethodError(f"alpha is {self.alpha}: it must be above 0 and at most 1 (all images)")
-
-    @property
-    def scoring(self) -> Score:
-        """The score's functions."""
-        return SCORES[self.score]
+    def __init__(self, fusion: str = "embedding", score: str | Score = "hybrid", **parameters: float) -> None:
+        """Parameters go by their names, or by their keywords in Python (`centroid_weight` for lambda)."""
+        if fusion not in FUSIONS:
+            raise InvalidMethodError(f"unknown fusion {fusion!r}: choose one of {', '.join(FUSIONS)}")
+        scoring = score if isinstance(score, Score) else score_named(score)
+        values = []
+        for parameter in scoring.parameters:
+            value = parameters.pop(parameter.name, parameters.pop(parameter.argument, parameter.default))
+            parameter.check(value)
+            values.append(float(value))
+        if parameters:
+            raise InvalidMethodError(_belongs_elsewhere(min(parameters), scoring))
+        for field, given in (("fusion", fusion), ("scoring", scoring), ("values", tuple(values))):
+            object.__setattr__(self, field, given)
 
     @property
-    def weights(self) -> Weights:
-        """The numbers that the score's functions take."""
-        return Weights(self.centroid_weight, self.alpha)
+    def score(self) -> str:
+        """The score's name."""
+        return self.scoring.name
 
     @property
-    def numbers(self) -> dict[str, float]:
-        """Lambda and alpha, as far as the score uses them."""
-        values = {"lambda": self.centroid_weight, "alpha": self.alpha}
-        return {name: values[name] for name in self.scoring.uses}
+    def parameters(self) -> dict[str, float]:
+        """The score's parameters by name."""
+        return {parameter.name: value for parameter, value in zip(self.scoring.parameters, self.values, strict=True)}
+
+    @property
+    def _arguments(self) -> dict[str, float]:
+        return {each.argument: value for each, value in zip(self.scoring.parameters, self.values, strict=True)}
+
+    def distance(self, evidence: Evidence) -> Floats:
+        """The distances by which disorders are ranked."""
+        return self.scoring.combine(evidence, **self._arguments)
+
+    def neighbours(self, images_of_disorder: Ints) -> Ints:
+        """How many of a disorder's nearest images count, one at least and all at most."""
+        counted = self.scoring.neighbours(images_of_disorder, **self._arguments)
+        return np.clip(counted, 1, images_of_disorder)
 
     def as_dict(self) -> dict[str, str | float]:
         """The method as plain values, only those that it uses."""
-        return {"fusion": self.fusion, "score": self.score, **self.numbers}
+        return {"fusion": self.fusion, "score": self.score, **self.parameters}
 
     def __str__(self) -> str:
         """The method in few words: its name, or its parts.
@@ -68,7 +83,7 @@ class Method:
         ('none x proportional 0.1', 'full')
         """
         named = {method: name for name, method in NAMED_METHODS.items()}
-        parts = [f"{self.fusion} x {self.score}", *(f"{value:g}" for value in self.numbers.values())]
+        parts = [f"{self.fusion} x {self.score}", *(f"{value:g}" for value in self.values)]
         return named.get(self) or " ".join(parts)
 
     @classmethod
@@ -83,42 +98,46 @@ class Method:
         fusion, _, rest = text.partition(" x ")
         score, *written = rest.split() or [""]
         try:
-            method = cls(fusion, score)
-            fields = [FIELD_OF_NUMBER[name] for name in method.scoring.uses[: len(written)]]
-            return cls(fusion, score, **dict(zip(fields, map(float, written), strict=True)))
+            names = [parameter.name for parameter in cls(fusion, score).scoring.parameters][: len(written)]
+            return cls(fusion, score, **dict(zip(names, map(float, written), strict=True)))
         except ValueError as error:  # no number, or one too many
             raise InvalidMethodError(f"unknown method {text!r}: write it like 'full' or 'none x hybrid 0.5'") from error
 
 
 BASELINE = Method(fusion="none", score="nearest")
-FULL = Method(fusion="embedding", score="hybrid", centroid_weight=0.75)
+FULL = Method(fusion="embedding", score="hybrid")
 NAMED_METHODS = {"baseline": BASELINE, "full": FULL}
-FIELD_OF_NUMBER = {"lambda": "centroid_weight", "alpha": "alpha"}
 
 
 def method_of(
     name: str | None = None,
     fusion: str | None = None,
     score: str | None = None,
-    centroid_weight: float | None = None,
-    alpha: float | None = None,
+    parameters: Mapping[str, float | None] | None = None,
 ) -> Method:
     """The method that a user's options describe: a name, or its parts, those of the full method where none is given.
 
-    >>> method_of(centroid_weight=0.5).as_dict()
+    >>> method_of(parameters={"lambda": 0.5, "alpha": None}).as_dict()
     {'fusion': 'embedding', 'score': 'hybrid', 'lambda': 0.5}
     """
-    if name is not None and (fusion, score, centroid_weight, alpha) != (None, None, None, None):
-        raise InvalidMethodError("method stands for all of fusion, score, lambda and alpha: give either")
-    if name is not None:
-        return NAMED_METHODS[name]
-    method = Method(FULL.fusion if fusion is None else fusion, FULL.score if score is None else score)
-    given = {"lambda": centroid_weight, "alpha": alpha}
-    numbers = {number: value for number, value in given.items() if value is not None}
-    if unused := numbers.keys() - set(method.scoring.uses):
-        using = [score for score in SCORES if unused <= set(SCORES[score].uses)]
-        raise InvalidMethodError(f"{min(unused)} belongs to the score {' or '.join(using)}, not to {method.score}")
-    return Method(method.fusion, method.score, **{FIELD_OF_NUMBER[number]: value for number, value in numbers.items()})
+    given = {parameter: value for parameter, value in (parameters or {}).items() if value is not None}
+    if name is None:
+        return Method(FULL.fusion if fusion is None else fusion, FULL.scoring if score is None else score, **given)
+    if fusion is not None or score is not None or given:
+        raise InvalidMethodError("method stands for all of fusion, score and the score's parameters: give either")
+    return Method.of_text(name)
+
+
+def _belongs_elsewhere(parameter: str, scoring: Score) -> str:
+    using = [
+        score.name
+        for score in known_scores().values()
+        if parameter in {name for each in score.parameters for name in (each.name, each.argument)}
+    ]
+    if using:
+        return f"{parameter} belongs to the score {' or '.join(using)}, not to {scoring.name}"
+    taken = ", ".join(each.name for each in scoring.parameters) or "none"
+    return f"{parameter} is no parameter of the score {scoring.name}: it has {taken}"
 
 
 TWELVE_METHODS = tuple(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from mien.core.arrays import Float32s
+from mien.core.answers import Ranking
 from mien.core.cohort import Query
-from mien.core.encoder import Encoder
-from mien.core.errors import InvalidMethodError
-from mien.core.evidence import Known, Ranking
-from mien.core.index import LARGEST_WHOLE, GalleryIndex
+from mien.core.errors import InvalidMethodError, WrongArgumentError
+from mien.core.gallery_parts import LocalParts
+from mien.core.index import GalleryIndex
 from mien.core.method import FULL, Method
-from mien.core.nearest_cases import Case
-from mien.core.parts import Here
-from mien.core.shards import Shards
-from mien.core.whole import Whole
+from mien.core.searcher import AskedQuery, Searcher
 
 
 class HasIndex(Protocol):
@@ -27,41 +23,27 @@ class HasIndex(Protocol):
 
 
 @runtime_checkable
-class HasShards(Protocol):
-    """Anything in parts: a gallery of several directories, or shards themselves."""
+class HasSearcher(Protocol):
+    """Anything in parts: a gallery of several directories, or a searcher itself."""
 
     @property
-    def shards(self) -> Shards:
-        """The parts."""
+    def searcher(self) -> Searcher:
+        """What asks the parts."""
 
 
-class Source(Protocol):
-    """What queries are ranked against: whole, or in parts."""
-
-    @property
-    def encoder(self) -> Encoder:
-        """Of the gallery's embeddings."""
-
-    def own_patients(self, queries: Sequence[Query]) -> list[tuple[str, ...]]:
-        """The ids of each query's own patients, sorted."""
-
-    def rank_known(self, queries: Sequence[Known], method: Method, top: int | None) -> list[Ranking]:
-        """Ranks queries of whom it is known who they are in the gallery."""
-
-    def nearest_cases(self, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]) -> list[list[Case]]:
-        """The nearest patients of each disorder to any of some unit rows."""
-
-
-def source_of(gallery: HasIndex | HasShards) -> Source:
-    """How a gallery is ranked against: in one go, or in blocks where it may be larger than the memory."""
-    if isinstance(gallery, HasShards):
-        return gallery.shards
-    index = gallery.index
-    return Whole(index) if index.image_rows.nbytes <= LARGEST_WHOLE else Shards.of(Here([index]))
+def searcher_of(gallery: HasIndex | HasSearcher) -> Searcher:
+    """What ranks queries against a gallery."""
+    if isinstance(gallery, HasSearcher):
+        return gallery.searcher
+    if getattr(type(gallery), "index", None) is None or isinstance(gallery, str | list | tuple):
+        raise WrongArgumentError(
+            f"{type(gallery).__name__} is no gallery: pass Gallery.open(directory) or a Cohort first, then queries"
+        )
+    return Searcher.of(LocalParts([gallery.index]))
 
 
 def rank(
-    gallery: HasIndex | HasShards, queries: Query | Iterable[Query], method: Method = FULL, *, top: int | None = 10
+    gallery: HasIndex | HasSearcher, queries: Query | Iterable[Query], method: Method = FULL, *, top: int | None = 10
 ) -> list[Ranking]:
     """Ranks the gallery's disorders for each query by (distance, disorder id), the closest first.
 
@@ -75,13 +57,18 @@ def rank(
     >>> [(line.disorder_id, round(line.distance, 3)) for line in answer.disorders]
     [('Noonan', 0.003), ('Kabuki', 0.923)]
     """
-    source = source_of(gallery)
+    searcher = searcher_of(gallery)
+    asked = [queries] if isinstance(queries, Query) else list(queries)
+    for query in asked:
+        if not isinstance(query, Query):
+            raise WrongArgumentError(f"{type(query).__name__} is no query: make one with Query.of(embeddings)")
+    if not isinstance(method, Method):
+        raise WrongArgumentError(f"{type(method).__name__} is no method: pass Method(...), BASELINE or FULL")
     if top is not None and top < 1:
         raise InvalidMethodError(f"top is {top}: rank at least one disorder")
-    asked = [queries] if isinstance(queries, Query) else list(queries)
     for encoder in {query.encodings.encoder for query in asked}:
-        encoder.require_same(source.encoder, here="the query", there="the gallery")
-    known = [Known(*pair) for pair in zip(asked, source.own_patients(asked), strict=True)]
+        encoder.require_same(searcher.encoder, here="the query", there="the gallery")
+    known = [AskedQuery(*pair) for pair in zip(asked, searcher.own_patients(asked), strict=True)]
     if method.fusion == "none":
-        known = [Known(single, own) for query, own in known for single in query.per_image()]
-    return source.rank_known(known, method, top)
+        known = [AskedQuery(single, own) for query, own in known for single in query.per_image()]
+    return searcher.rank(known, method, top)

@@ -75,6 +75,15 @@ class Roster:
             first_label=np.array(starts, dtype=np.intp),
         )
 
+    def __repr__(self) -> str:
+        return f"<Roster of {self.sizes}>"
+
+    @property
+    def sizes(self) -> str:
+        """How many there are, in words."""
+        people = f"{len(self.image_ids):,} images, {len(self.patient_ids):,} patients"
+        return f"{people}, {len(self.disorders):,} disorders"
+
     @cached_property
     def images_of_disorder(self) -> Ints:
         """How many images stand behind each disorder."""

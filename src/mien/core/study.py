@@ -81,6 +81,9 @@ class Study:
                 "out of the tables"
             )
 
+    def __repr__(self) -> str:
+        return f"<Study {self.source}: {len(self.encodings.image_ids):,} images, {len(self.folds)} folds>"
+
     @cached_property
     def row_of_image(self) -> dict[str, int]:
         """Where an image's embedding stands."""

@@ -12,7 +12,7 @@ from mien.core.arrays import Floats
 from mien.core.cohort import Encodings
 from mien.core.embeddings import mean_cosine_distance, unit_rows
 from mien.core.errors import Box, shown
-from mien.core.own_patients import SAME_PHOTO
+from mien.core.gallery_part import SAME_PHOTO
 from mien.encoding.photo import Pixels
 from mien.encoding.subject import SURE, Subject
 

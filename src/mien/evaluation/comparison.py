@@ -17,15 +17,15 @@ import numpy as np
 from mien.core.arrays import Bools, Ints
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidMethodError
+from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.index import CentroidKind
 from mien.core.method import Method
 from mien.core.outcomes import MISSED
-from mien.core.parts import Everywhere, Here
 from mien.core.progress import Progress, silent
 from mien.evaluation.cases import Case, Round
 from mien.evaluation.pool import Gallery, Groups, Pool, check_parts
 from mien.evaluation.side_by_side import side_by_side
-from mien.evaluation.tables import IMAGE_SCORES, Comparer, Probe, Table, blocks_of
+from mien.evaluation.tables import Comparer, Probe, Table, blocks_of
 
 SetName = Literal["freq", "rare", "multi-freq", "multi-rare"]
 GalleryName = Literal["unified", "split"]
@@ -36,7 +36,7 @@ GALLERIES: tuple[GalleryName, ...] = ("unified", "split")
 PARTS: tuple[PartName, ...] = ("freq", "rare")
 CENTROIDS: tuple[CentroidKind, ...] = ("image", "patient")
 
-Places = Callable[[Encodings, Sequence[Gallery]], Everywhere[Pool]]  # of the images of some galleries
+Places = Callable[[Encodings, Sequence[Gallery]], Parts[Pool]]  # of the images of some galleries
 
 
 class Ranks(NamedTuple):
@@ -62,7 +62,7 @@ class Comparison:
         *,
         methods: Sequence[Method] | None = None,
         galleries: Sequence[GalleryName] = GALLERIES,
-        alphas: Sequence[float] = (),
+        averaging: Sequence[Method] = (),
         centroids: Sequence[CentroidKind] = CENTROIDS,
         leave_out: bool = True,
         parts: Places | None = None,
@@ -70,15 +70,15 @@ class Comparison:
     ) -> None:
         """`methods` and `galleries` are those that will be asked for.
 
-        Without `methods`, `alphas` of the proportional score and kinds of `centroids` are. `parts` gets the distinct
-        galleries and says where their images are; else the encodings have them all. Without `leave_out` nobody is left
-        out of a gallery, as in the official script.
+        Without `methods`, kinds of `centroids` are, and those methods that are `averaging` nearest images. `parts` gets
+        the distinct galleries and says where their images are; else the encodings have them all. Without `leave_out`
+        nobody is left out of a gallery, as in the official script.
         """
         self.rounds = tuple(rounds)
         self.methods = None if methods is None else tuple(dict.fromkeys(methods))
         if self.methods is not None:
-            alphas = sorted({method.alpha for method in self.methods if "alpha" in method.scoring.uses})
-            kinds = {method.scoring.centroid for method in self.methods if method.score not in IMAGE_SCORES}
+            averaging = self.methods
+            kinds = {method.scoring.centroid for method in self.methods}
             centroids = [kind for kind in CENTROIDS if kind in kinds]
         distinct = {id(gallery): gallery for one in self.rounds for gallery in one[:2] if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
@@ -90,9 +90,9 @@ class Comparison:
             self._without[place, patient_id] = len(every)
             every.append(others_with_the_same_disorders(every[place], patient_id))
         self._groups = Groups.of(every)
-        everywhere = parts(encodings, every) if parts else Here([Pool.of_groups(encodings, self._groups)])
-        check_parts(self._groups, everywhere(Pool.image_ids))
-        comparer = Comparer.of(encodings, self._groups, everywhere, centroids=centroids, alphas=alphas)
+        pools = parts(encodings, every) if parts else LocalParts([Pool.of_groups(encodings, self._groups)])
+        check_parts(self._groups, pools.ask(Pool.image_ids))
+        comparer = Comparer.of(encodings, self._groups, pools, centroids=centroids, averaging=averaging)
         self._tables: list[Table] = []
         self._ranking = Lock()
         self._asked = [gallery for gallery in self.galleries if gallery in galleries]
@@ -172,7 +172,7 @@ class Comparison:
 
     def _rank(self, table: Table, method: Method, galleries: Sequence[GalleryName]) -> None:
         """Fills in the ranks of a block's cases."""
-        scored = table.scored(method)
+        scored = table.scored(method, (self._case_of_number[number] for number in table.cases))
         for gallery in galleries:
             for part, folds in self._known[gallery, method].items():
                 for fold in folds:

@@ -59,6 +59,11 @@ class Groups:
         return np.array([len(labels) for labels in self.labels], dtype=np.intp)
 
     @cached_property
+    def patients(self) -> Ints:
+        """How many patients each group has."""
+        return np.array([len({label.patient_id for label in labels}) for labels in self.labels], dtype=np.intp)
+
+    @cached_property
     def places(self) -> tuple[dict[str, int], ...]:
         """Where each disorder stands among those of each gallery."""
         return tuple(

@@ -61,7 +61,7 @@ ORACLE: dict[SetName, PublishedAccuracy] = {  # the best single image of each pa
 
 def published_accuracy(test_set: SetName, method: Method) -> PublishedAccuracy | None:
     """The paper's figures for a method, where it prints them: lambda is 0.75 there."""
-    if method.score == "hybrid" and method.centroid_weight != LAMBDA:
+    if method.score == "hybrid" and method.parameters["lambda"] != LAMBDA:
         return None
     return ACCURACY[test_set].get((method.fusion, method.score))
 

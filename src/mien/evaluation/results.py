@@ -22,10 +22,7 @@ class Result(NamedTuple):
 
     set: SetName
     gallery: GalleryName
-    fusion: str
-    score: str
-    centroid_weight: float | None
-    alpha: float | None
+    method: Method
     top1: float
     top5: float
     top10: float
@@ -45,10 +42,14 @@ class Result(NamedTuple):
     folds: int
 
     @property
-    def method(self) -> Method:
-        """What was measured."""
-        given = {"centroid_weight": self.centroid_weight, "alpha": self.alpha}
-        return Method(self.fusion, self.score, **{name: value for name, value in given.items() if value is not None})
+    def fusion(self) -> str:
+        """How photos were combined."""
+        return self.method.fusion
+
+    @property
+    def score(self) -> str:
+        """How disorders were scored."""
+        return self.method.score
 
 
 def evaluate(
@@ -91,12 +92,9 @@ def _results(
         rng = np.random.default_rng([seed, zlib.crc32(f"{test_set} {gallery}".encode())])
         of_top1, of_top5 = paired_intervals(baseline, ranks, tops=(1, TESTED_TOP), rng=rng)
     for method, of_method, *intervals in zip(methods, accuracies, of_top1, of_top5, strict=True):
-        used = method.numbers
         top1, top5 = (interval if interval and method != against else (None,) * 3 for interval in intervals)
         yield Result(
-            *(test_set, gallery, method.fusion, method.score),
-            centroid_weight=used.get("lambda"),
-            alpha=used.get("alpha"),
+            *(test_set, gallery, method),
             top1=of_method.top1,
             top5=of_method.top5,
             top10=of_method.top10,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,17 +13,16 @@ from mien.core.centroids import joined_sums
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
 from mien.core.fusion import fuse_distances, fuse_embeddings
+from mien.core.gallery_parts import Parts
 from mien.core.index import CentroidKind
 from mien.core.method import Method
 from mien.core.outcomes import true_ranks
-from mien.core.parts import Everywhere
-from mien.core.scores import Parts
+from mien.core.scores import Evidence
 from mien.core.scores.patient_centroid import centroid_distance
-from mien.core.scores.proportional import proportional_nearest_distances
+from mien.core.scores.proportional import means_of_nearest
 from mien.evaluation.cases import Case
 from mien.evaluation.pool import DECIMALS, IMAGES_PER_BLOCK, Groups, Pool, joined_distances
 
-IMAGE_SCORES = {"nearest", "proportional"}  # they look at no centroid
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB
 MOST_PROBES = 512  # progress is told between two blocks, and a block travels to every part
 ROWS_SCORED = 64  # at a time: they stay in the cache
@@ -31,6 +30,18 @@ CASES_RANKED = 64
 GROUPS_PER_QUESTION = 256  # whose sums are held at a time
 
 Probe = tuple[int, ...]  # the images that are fused in it, as rows of the study's encodings
+ScoredProbe = tuple[Probe, int]  # and how many photos the patient has
+
+
+def probes_of(case: Case, fusion: str) -> list[ScoredProbe]:
+    """What of a case is ranked: each image, by itself or as one of several, or all of them fused.
+
+    >>> probes_of(Case("p", "A", (3, 5)), "distance")
+    [((3,), 2), ((5,), 2)]
+    """
+    if fusion == "embedding":
+        return [(case.images, len(case.images))]
+    return [((image,), len(case.images) if fusion == "distance" else 1) for image in case.images]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,38 +51,56 @@ class Table:
     cases: range  # numbers
     row_of_probe: dict[Probe, int]
     groups: Ints  # sorted
+    gallery_images: Ints  # of each group
+    gallery_patients: Ints
     nearest: Floats
     centroid: dict[CentroidKind, Floats]
-    proportional: dict[float, Floats]  # by alpha
+    nearest_means: dict[bytes, Floats]  # by the numbers of images that are averaged
 
-    def scored(self, method: Method) -> Floats:
-        """The distances (probes, groups) by a method's score."""
-        images = self.proportional[method.alpha] if "alpha" in method.scoring.uses else self.nearest
-        if method.score in IMAGE_SCORES:
-            return images
-        centroid = self.centroid[method.scoring.centroid]
-        each_its_own = np.arange(len(self.groups))  # a group has one distance left, as if it had one image
-        scored = np.empty_like(centroid)
-        for start in range(0, len(scored), ROWS_SCORED):
-            rows = slice(start, start + ROWS_SCORED)
-            parts = Parts(images[rows], each_its_own, centroid[rows])
-            scored[rows] = method.scoring.distance(parts, method.weights)
-        return scored
+    def scored(self, method: Method, cases: Iterable[Case]) -> tuple[dict[ScoredProbe, int], Floats]:
+        """The distances by a method of what is ranked of some cases, in rows; and the row of each."""
+        probes = {probe: None for case in cases for probe in probes_of(case, method.fusion)}
+        row_of = {probe: row for row, probe in enumerate(probes)}
+        rows = np.array([self.row_of_probe[probe] for probe, _ in probes], dtype=np.intp)
+        photos = np.array([count for _, count in probes], dtype=np.intp)[:, np.newaxis]
+        neighbours = method.neighbours(self.gallery_images)
+        means = self.nearest if (neighbours == 1).all() else self.nearest_means[neighbours.tobytes()]
+        kind = method.scoring.centroid
+        scored = np.empty((len(rows), len(self.groups)))
+        for start in range(0, len(rows), ROWS_SCORED):
+            some = slice(start, start + ROWS_SCORED)
+            nearest = self.nearest[rows[some]]
+            evidence = Evidence(
+                nearest=nearest,
+                nearest_mean=nearest if means is self.nearest else means[rows[some]],
+                centroid=np.full_like(nearest, np.nan) if kind is None else self.centroid[kind][rows[some]],
+                gallery_images=self.gallery_images,
+                gallery_patients=self.gallery_patients,
+                photos=photos[some],
+            )
+            scored[some] = method.distance(evidence)
+        return row_of, scored
 
-    def ranks(self, scored: Floats, cases: Sequence[Case], groups: Ints, true_place: Ints, fusion: str) -> Ints:
+    def ranks(
+        self,
+        scored: tuple[dict[ScoredProbe, int], Floats],
+        cases: Sequence[Case],
+        groups: Ints,
+        true_place: Ints,
+        fusion: str,
+    ) -> Ints:
         """Ranks of the cases' disorders among some groups, by scored distances: one for each case, or for each image.
 
         `true_place` says where each case's disorder stands among the groups, -1 where it does not.
         """
         columns = np.searchsorted(self.groups, groups)
+        row_of, distances_of = scored
         ranks = []
         for start in range(0, len(cases), CASES_RANKED):
             some, places = cases[start : start + CASES_RANKED], true_place[start : start + CASES_RANKED]
             images = np.array([len(case.images) for case in some], dtype=np.intp)
-            probes: list[Probe] = [(image,) for case in some for image in case.images]
-            if fusion == "embedding":
-                probes = [case.images for case in some]
-            distances: Floats = scored[[self.row_of_probe[probe] for probe in probes]].take(columns, axis=1)
+            rows = [row_of[probe] for case in some for probe in probes_of(case, fusion)]
+            distances: Floats = distances_of[rows].take(columns, axis=1)
             if fusion == "distance":
                 distances = fuse_distances(distances, np.cumsum(images) - images)
             ranks.append(true_ranks(distances, np.repeat(places, images) if fusion == "none" else places))
@@ -84,31 +113,33 @@ class Comparer:
 
     encodings: Encodings  # of the test images
     groups: Groups
-    everywhere: Everywhere[Pool]
+    parts: Parts[Pool]
     centroid_rows: dict[CentroidKind, Float64s]  # (groups, representations * dimensions)
-    alphas: tuple[float, ...]
+    neighbours: tuple[Ints, ...]  # how many nearest images of each group are averaged, all ways that are asked for
 
     @classmethod
     def of(
         cls,
         encodings: Encodings,
         groups: Groups,
-        everywhere: Everywhere[Pool],
+        parts: Parts[Pool],
         *,
         centroids: Sequence[CentroidKind],
-        alphas: Sequence[float],
+        averaging: Sequence[Method],
     ) -> Comparer:
-        """Makes the centroids, once."""
+        """Makes the centroids, once; the nearest images are averaged as some methods do."""
         width = encodings.embeddings[0].size
-        rows = {kind: _centroid_rows(groups, everywhere, kind, width) for kind in centroids}
-        return cls(encodings, groups, everywhere, rows, tuple(alphas))
+        rows = {kind: _centroid_rows(groups, parts, kind, width) for kind in centroids}
+        counted = {counts.tobytes(): counts for counts in (method.neighbours(groups.sizes) for method in averaging)}
+        neighbours = tuple(counts for counts in counted.values() if (counts > 1).any())
+        return cls(encodings, groups, parts, rows, neighbours)
 
     @property
     def most_probes(self) -> int:
         """How many may be in one block."""
-        kept = len(self.groups.labels) * (2 + len(self.centroid_rows) + len(self.alphas))  # and those scored
+        kept = len(self.groups.labels) * (2 + len(self.centroid_rows) + len(self.neighbours))  # and those scored
         passing: int = self.encodings.embeddings[0].size + IMAGES_PER_BLOCK
-        if self.alphas:
+        if self.neighbours:
             passing += 2 * int(self.groups.sizes.sum())  # once as parts answer, once joined
         return max(1, min(MOST_PROBES, NUMBERS_PER_BLOCK // (kept + passing)))
 
@@ -116,21 +147,18 @@ class Comparer:
         """The distances of a block's probes to the groups that they meet."""
         raw = np.stack([fuse_embeddings(self.encodings.embeddings[list(images)]) for images in probes])
         rows = unit_rows(raw)
-        ask = partial(Pool.distances, rows=rows, groups=groups, each=bool(self.alphas))
-        [found] = self.everywhere.combined([ask], joined_distances)
+        ask = partial(Pool.distances, rows=rows, groups=groups, each=bool(self.neighbours))
+        [found] = self.parts.combined([ask], joined_distances)
         centroid = {
             kind: centroid_distance(rows, _some(of_kind, groups)).round(DECIMALS)
             for kind, of_kind in self.centroid_rows.items()
         }
         row_of_probe = {probe: row for row, probe in enumerate(probes)}
-        return Table(cases, row_of_probe, groups, found.nearest, centroid, self._proportional(found.each, groups))
-
-    def _proportional(self, image_distances: Float64s, groups: Ints) -> dict[float, Floats]:
-        if not self.alphas:
-            return {}
-        sizes = self.groups.sizes[groups]
-        by_alpha = proportional_nearest_distances(image_distances, np.cumsum(sizes) - sizes, alphas=self.alphas)
-        return {alpha: distances.round(DECIMALS) for alpha, distances in by_alpha.items()}
+        images, patients = self.groups.sizes[groups], self.groups.patients[groups]
+        counts = [of_all[groups] for of_all in self.neighbours]
+        means = means_of_nearest(found.each, np.cumsum(images) - images, counts) if counts else []
+        by_counts = {of.tobytes(): mean.round(DECIMALS) for of, mean in zip(counts, means, strict=True)}
+        return Table(cases, row_of_probe, groups, images, patients, found.nearest, centroid, by_counts)
 
 
 def blocks_of(cases: Sequence[Case], most_probes: int, *, fused: bool = True) -> Iterator[tuple[range, list[Probe]]]:
@@ -152,11 +180,11 @@ def blocks_of(cases: Sequence[Case], most_probes: int, *, fused: bool = True) ->
         yield range(start, len(cases)), list(block)
 
 
-def _centroid_rows(groups: Groups, everywhere: Everywhere[Pool], kind: CentroidKind, width: int) -> Float64s:
+def _centroid_rows(groups: Groups, parts: Parts[Pool], kind: CentroidKind, width: int) -> Float64s:
     rows = np.empty((len(groups.labels), width))
     for start in range(0, len(rows), GROUPS_PER_QUESTION):
         asked = np.arange(start, min(start + GROUPS_PER_QUESTION, len(rows)))
-        [sums] = everywhere.combined([partial(Pool.sums, groups=asked, kind=kind)], joined_sums)
+        [sums] = parts.combined([partial(Pool.sums, groups=asked, kind=kind)], joined_sums)
         for group, of_group in sums.items():
             rows[group] = unit_rows(of_group.means)[0]
     return rows

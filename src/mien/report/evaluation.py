@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from mien.core.answers import NOTICE
+from mien.core.method import Method
 from mien.core.study import MOST_PATIENTS_OF_RARE, Study
 from mien.evaluation.bootstrap import RESAMPLES
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.results import Result, not_in_gallery
-from mien.report.rankings import NOTICE
 from mien.version import __version__
 
 DIGITS = 6  # of what is printed: the last digits of a mean are noise
@@ -55,10 +56,12 @@ def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_im
 
 
 def as_row(row: NamedTuple) -> dict[str, Any]:
-    """A row as it is written: rounded, and the centroid's weight called lambda, as in the paper."""
-    return {
-        "lambda" if name == "centroid_weight" else name: (
-            round(value, ROUNDED.get(name, DIGITS)) if isinstance(value, float) else value
-        )
-        for name, value in row._asdict().items()
-    }
+    """A row as it is written: rounded, a method by its parts, and the centroid's weight called lambda."""
+    written: dict[str, Any] = {}
+    for name, value in row._asdict().items():
+        if isinstance(value, Method):
+            written |= {"fusion": value.fusion, "score": value.score, "lambda": None, "alpha": None} | value.parameters
+        else:
+            rounded = round(value, ROUNDED.get(name, DIGITS)) if isinstance(value, float) else value
+            written["lambda" if name == "centroid_weight" else name] = rounded
+    return written

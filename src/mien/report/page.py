@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mien.core.answers import NOTICE
 from mien.core.errors import shown_ids
 from mien.core.method import BASELINE, FULL
 from mien.evaluation.agreement import mean_absolute_error, worst
@@ -17,7 +18,6 @@ from mien.evaluation.results import Result
 from mien.report.evaluation import NORMALISED
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import patients_told
-from mien.report.rankings import NOTICE
 from mien.report.sections import SECTIONS, Section
 from mien.report.tables import WORDS, Column, Shown, columns_of, has_published, in_words
 

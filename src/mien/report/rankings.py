@@ -9,16 +9,15 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from mien.core.answers import NOTICE, RankedDisorder, Ranking
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError, shown
-from mien.core.evidence import RankedDisorder, Ranking
 from mien.core.examination import DisorderEvidence, Examination, Standing
+from mien.core.gallery_part import Case
 from mien.core.method import Method
-from mien.core.nearest_cases import Case
 from mien.storage.sharded import AnyGallery
 from mien.version import __version__
 
-NOTICE = "mien supports a clinician's judgement and never gives a diagnosis."
 DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
 BANDS = {"very close": 0.6, "close": 0.75, "fair": 0.9, "far": float("inf")}  # up to which distance, not included

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mien.core.answers import NOTICE
 from mien.core.errors import MienError
 from mien.core.progress import Progress
 from mien.core.study import Release, Study
@@ -20,8 +21,7 @@ from mien.evaluation.agreement import (
 )
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison, Places
-from mien.evaluation.experiments import EXPERIMENTS, methods_of
-from mien.evaluation.experiments.proportional import ALPHAS
+from mien.evaluation.experiments import EXPERIMENTS, methods_of, proportional
 from mien.evaluation.findings import Finding
 from mien.evaluation.lab import Lab, Tables, rows_of
 from mien.evaluation.paper_statements import findings
@@ -30,7 +30,7 @@ from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
 from mien.report.page import page
-from mien.report.rankings import NOTICE, write_separated
+from mien.report.rankings import write_separated
 from mien.report.sections import SECTIONS
 from mien.storage.outputs import refuse_existing
 from mien.version import __version__
@@ -94,7 +94,7 @@ def reproduce(
         study.encodings,
         rounds_of(study),
         methods=methods_of(only),
-        alphas=ALPHAS,
+        averaging=proportional.METHODS,
         parts=parts,
         progress=step("compare"),
     )

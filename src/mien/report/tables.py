@@ -121,7 +121,9 @@ class Column(NamedTuple):
 def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
     """The columns that say something: none that is empty in every row."""
     published = [published_values(row) for row in rows]
-    varying = {field for field in SAID_ABOVE & {*rows[0]._fields} if len({getattr(row, field) for row in rows}) > 1}
+    varying = {
+        field for field in SAID_ABOVE if hasattr(rows[0], field) and len({getattr(row, field) for row in rows}) > 1
+    }
     for field in OF_RESULTS if isinstance(rows[0], Result) else rows[0]._fields:
         values = [getattr(row, field) for row in rows]
         if field in BESIDE_OTHERS or (field in SAID_ABOVE and field not in varying):
@@ -170,7 +172,7 @@ def _best_of(rows: Sequence[NamedTuple], values: Sequence[float | None]) -> list
 def _cell(row: NamedTuple, field: str) -> str:
     if isinstance(row, Result) and row.method == BASELINE and field.startswith("delta_"):
         return ""
-    values = row._asdict()
+    values = {field: getattr(row, field), **row._asdict()}
     text = _with_spread(values, field)
     low, high, digits = WITH_INTERVAL.get(field, ("", "", 0))
     if values.get(low) is not None:

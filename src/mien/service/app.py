@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
+from mien.core.answers import NOTICE
 from mien.core.errors import MienError
-from mien.report.rankings import NOTICE
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog
 from mien.service.compatible import compatible_routes

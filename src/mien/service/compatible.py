@@ -16,9 +16,9 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from mien.core.answers import RankedDisorder
 from mien.core.cohort import Query
 from mien.core.encoder import VIEWS
-from mien.core.evidence import RankedDisorder
 from mien.core.method import FULL
 from mien.report.rankings import BANDS, DIGITS, band_of
 from mien.service.api import PROBLEMS, body_of

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mien.core.answers import RankedDisorder
 from mien.core.errors import EmptyGalleryError
-from mien.core.evidence import RankedDisorder
 from mien.core.index import GalleryIndex
 from mien.storage.gallery import Gallery
 
@@ -29,7 +29,7 @@ def disorder_map(index: GalleryIndex) -> dict[str, Place]:
     disorders = index.roster.disorders
     if len(disorders) < FEWEST:
         return {}
-    places = places_of(index.patient_centroid_rows, SEED)
+    places = places_of(index.patient_centroids.exact, SEED)
     return {disorder.disorder_id: place for disorder, place in zip(disorders, places, strict=True)}
 
 

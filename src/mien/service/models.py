@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, create_model
 
 from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings, Query
 from mien.core.embeddings import as_embeddings
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidCohortError
-from mien.core.method import Method, method_of
+from mien.core.fusion import FUSIONS
+from mien.core.method import NAMED_METHODS, Method, method_of
+from mien.core.scores import Parameter, known_scores
 
 MOST_IMAGES = 100  # of a query of embeddings
 Id = Annotated[str, Field(min_length=1, max_length=200)]
@@ -20,24 +23,39 @@ Vector = Annotated[list[float], FailFast(), Field(min_length=1, max_length=8192)
 Representations = Annotated[list[Vector], FailFast(), Field(min_length=1, max_length=64)]
 
 
-class Options(BaseModel):
+PARAMETERS = {each.name: each for score in known_scores().values() for each in score.parameters}
+
+
+def _one_of(names: Iterable[str], description: str) -> Any:
+    """A choice: a request may name nothing else, least of all code to run."""
+    return Literal[tuple(names)] | None, Field(None, description=description)
+
+
+def _number(parameter: Parameter) -> Any:
+    limits: dict[str, Any] = {"gt" if parameter.above_low else "ge": parameter.low, "le": parameter.high}
+    return float | None, Field(None, alias=parameter.name, description=parameter.help, **limits)
+
+
+MethodFields: Any = create_model(
+    "MethodFields",
+    __config__=ConfigDict(extra="forbid", populate_by_name=True),
+    method=_one_of(NAMED_METHODS, "A named method, instead of its parts."),
+    fusion=_one_of(FUSIONS, "How the photos of a query are combined."),
+    score=_one_of(known_scores(), "How a disorder is scored."),
+    **{each.argument: _number(each) for each in PARAMETERS.values()},
+)
+
+
+class Options(MethodFields):  # type: ignore[misc]
     """How to rank; without any, the full method."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    method: Literal["baseline", "full"] | None = Field(None, description="A named method, instead of its parts.")
-    fusion: Literal["none", "distance", "embedding"] | None = None
-    score: (
-        Literal["nearest", "image-centroid", "patient-centroid", "hybrid", "proportional", "proportional-hybrid"] | None
-    ) = None
-    centroid_weight: float | None = Field(None, alias="lambda", ge=0, le=1, description="Of the hybrid score.")
-    alpha: float | None = Field(None, gt=0, le=1, description="Of the proportional scores.")
     top: Annotated[int, Field(ge=1, le=100_000)] | Literal["all"] = Field(10, description="How many disorders to list.")
 
     @property
     def chosen_method(self) -> Method:
         """The method that the options describe."""
-        return method_of(self.method, self.fusion, self.score, self.centroid_weight, self.alpha)
+        parameters = {each.name: getattr(self, each.argument) for each in PARAMETERS.values()}
+        return method_of(self.method, self.fusion, self.score, parameters)
 
     @property
     def limit(self) -> int | None:

@@ -12,10 +12,11 @@ import jinja2
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
+from mien.core.answers import NOTICE
 from mien.core.errors import InvalidMethodError
 from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
-from mien.report.rankings import NOTICE, ranking_rows, separated
+from mien.report.rankings import ranking_rows, separated
 from mien.service.api import disorder_list
 from mien.service.disorder_map import FEWEST
 from mien.service.examiner import CANNOT_ENCODE, Answer, Examiner
@@ -75,7 +76,7 @@ class Pages:
     def answer(self, form: Form) -> tuple[Response, dict[str, Any]]:
         """The page with an answer, or the answer as a file; and the document behind it."""
         fields = form.fields
-        method = method_of(centroid_weight=_weight(fields.get("lambda", "")))
+        method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
         if self.examiner.demo_patients:
             answer = self.examiner.rank_demo(fields.get("patient", ""), method, None)
         elif form.uploads:
@@ -128,7 +129,7 @@ class Pages:
                 "megapixels": MOST_PIXELS // 10**6,
             },
             "kinds": "JPEG, PNG, WebP or HEIC",
-            "centroid_weight": FULL.centroid_weight,
+            "centroid_weight": FULL.parameters["lambda"],
             "chosen": None,
             "answer": None,
             "problem": None,

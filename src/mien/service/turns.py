@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mien.core.answers import Ranking
 from mien.core.cohort import Query
-from mien.core.evidence import Ranking
 from mien.core.method import Method
 from mien.core.ranking import rank
 from mien.storage.gallery import Gallery

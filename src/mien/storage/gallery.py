@@ -125,6 +125,9 @@ class Gallery:
                 temporary.unlink(missing_ok=True)
         return len(roster.image_of_label)
 
+    def __repr__(self) -> str:
+        return f"<Gallery {self.directory}, generation {self.generation}: {self.roster.sizes}>"
+
     def __str__(self) -> str:
         return str(self.directory)
 

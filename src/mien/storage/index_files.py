@@ -11,7 +11,6 @@ import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,13 @@ import numpy.typing as npt
 from mien.core.arrays import Floats, Ints
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError, shown
-from mien.core.index import LARGEST_WHOLE, GalleryIndex, build_index
+from mien.core.index import GalleryIndex, build_index, index_of_matrices, matrices_of
 from mien.core.roster import Disorder, Roster
 
-MATRICES = (
-    "image_rows",
-    "image_lengths",
-    "image_centroid_rows",
-    "patient_centroid_rows",
-    "image_sums",
-    "patient_sums",
-)
+MATRICES = tuple(name for name, _, _ in matrices_of(0, 0, Encoder(1, 1)))
 ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
 TEMPORARY = ".new"
+LARGEST_KEPT = 1 << 28  # bytes of rounded rows that stay in memory; of larger ones, what was scanned is let go
 
 
 def write_index(
@@ -55,12 +48,12 @@ def write_index(
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
         return matrix
 
-    index = build_index(roster, encoder, read, allocate=allocate)
+    matrices: dict[str, npt.NDArray[Any]] = {}
+    build_index(roster, encoder, read, allocate=lambda *of: matrices.setdefault(of[0], allocate(*of)))
     checksums = {}
-    for field in MATRICES:
-        matrix = getattr(index, field)
+    for field, matrix in matrices.items():
         checksums[field] = [zlib.crc32(row) for row in matrix]
-        matrix.flush()
+        matrix.flush()  # type: ignore[attr-defined] # it is mapped
         _publish(_path(directory, generation, f"{field}.npy{TEMPORARY}"))
     description = {
         "generation": generation,
@@ -94,10 +87,11 @@ def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryInd
             disorders=tuple(Disorder(*fields) for fields in described["disorders"]),
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
-        matrices: dict[str, Any] = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
-        index = GalleryIndex(roster=roster, encoder=Encoder.from_dict(described["encoder"]), **matrices)
-        large = index.image_rows.nbytes > LARGEST_WHOLE
-        return replace(index, let_go=_letting_go(index.image_rows)) if large else index
+        matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
+        let_go = {"let_go_exact": _letting_go(matrices["image_rows"])}
+        if matrices["image_codes"].nbytes > LARGEST_KEPT:
+            let_go["let_go_codes"] = _letting_go(matrices["image_codes"])
+        return index_of_matrices(roster, Encoder.from_dict(described["encoder"]), matrices, **let_go)
     except (ValueError, KeyError, TypeError) as error:
         advice = f"delete the files index-{generation}.*, mien makes them again"
         raise CorruptGalleryError(f"{path}: {error}: {advice}") from error
@@ -133,19 +127,19 @@ def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
 
 def damaged_rows(directory: Path, generation: int, fingerprint: str) -> Iterator[str]:
     """A line for every row of the index that does not match its checksum."""
-    index = read_index(directory, generation, fingerprint)
+    roster = read_index(directory, generation, fingerprint).roster
     checksums = _read_json(_path(directory, generation, "checksums"))
     for field in MATRICES:
         path = _path(directory, generation, f"{field}.npy")
-        matrix = getattr(index, field)
+        matrix = _map(path)
         if len(matrix) != len(checksums[field]):
             yield f"{path.name}: {len(matrix)} rows instead of {len(checksums[field])}"
         for number, (row, checksum) in enumerate(zip(matrix, checksums[field], strict=False)):
             if zlib.crc32(row) != checksum:
                 whose = (
-                    f"disorder {shown(index.roster.disorders[number].disorder_id)}"
+                    f"disorder {shown(roster.disorders[number].disorder_id)}"
                     if "centroid" in field or "sums" in field
-                    else f"image {shown(index.roster.image_ids[number])}"
+                    else f"image {shown(roster.image_ids[number])}"
                 )
                 yield f"{path.name}: row {number} ({whose}) is damaged"
 

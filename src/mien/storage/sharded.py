@@ -9,9 +9,9 @@ from typing import Any, Self, Union
 
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError, GalleryError, shown
+from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.index import GalleryIndex
-from mien.core.parts import Everywhere, Here, Inside
-from mien.core.shards import Shards
+from mien.core.searcher import Searcher
 from mien.storage.database import State
 from mien.storage.gallery import Gallery
 
@@ -24,7 +24,7 @@ class ShardedGallery:
 
     directories: tuple[Path, ...]
     generations: tuple[int, ...]
-    shards: Shards  # of those that are not empty
+    searcher: Searcher  # of those that are not empty
 
     @classmethod
     def open(cls, directories: Sequence[str | Path]) -> Self:
@@ -32,25 +32,19 @@ class ShardedGallery:
         paths = [Path(directory) for directory in directories]
         require_distinct(paths)
         galleries = [Gallery.open(path) for path in paths]
-        filled = [gallery for gallery in galleries if gallery.loaded_index is not None]
-        return cls.of(paths, galleries, Here(filled) if filled else None)
+        filled = [gallery.loaded_index for gallery in galleries if gallery.loaded_index is not None]
+        return cls.of(paths, galleries, LocalParts(filled) if filled else None)
 
     @classmethod
     def of(
-        cls,
-        directories: Sequence[Path],
-        states: Sequence[Gallery | State],
-        everywhere: Everywhere[Gallery] | None,
+        cls, directories: Sequence[Path], states: Sequence[Gallery | State], parts: Parts[GalleryIndex] | None
     ) -> Self:
-        """Galleries that are open already, wherever they are: all but the empty ones."""
-        if everywhere is None:
+        """Galleries that are open already, wherever they are: `parts` are the indexes of all but the empty ones."""
+        if parts is None:
             listed = ", ".join(map(str, directories))
             raise EmptyGalleryError(f"{listed}: the galleries hold no images: add some before ranking")
-        return cls(
-            tuple(directories),
-            tuple(state.generation for state in states),
-            Shards.of(Inside(everywhere, index_of), everywhere(name_of)),
-        )
+        filled = [str(path) for path, state in zip(directories, states, strict=True) if not is_empty(state)]
+        return cls(tuple(directories), tuple(state.generation for state in states), Searcher.of(parts, filled))
 
     @property
     def generation(self) -> int:
@@ -60,21 +54,25 @@ class ShardedGallery:
     @property
     def encoder(self) -> Encoder:
         """Of all their images."""
-        return self.shards.encoder
+        return self.searcher.encoder
 
     def as_dict(self) -> dict[str, Any]:
         """Generation, sizes and encoder, as of one gallery."""
+        summary = self.searcher.gallery
         return {
             "generation": self.generation,
-            "images": self.shards.images,
-            "patients": self.shards.patients,
-            "disorders": len(self.shards.disorders),
+            "images": summary.images,
+            "patients": summary.patients,
+            "disorders": len(summary.disorders),
             "encoder": self.encoder.as_dict(),
             "shards": [
                 {"directory": str(directory), "generation": generation}
                 for directory, generation in zip(self.directories, self.generations, strict=True)
             ],
         }
+
+    def __repr__(self) -> str:
+        return f"<ShardedGallery {self}: {self.searcher!r}>"
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.directories))
@@ -89,11 +87,6 @@ def require_distinct(directories: Sequence[Path]) -> None:
         seen[directory.resolve()] = directory
 
 
-def index_of(gallery: Gallery) -> GalleryIndex:
-    """What is asked of a gallery."""
-    return gallery.index
-
-
-def name_of(gallery: Gallery) -> str:
-    """What a user calls it."""
-    return str(gallery.directory)
+def is_empty(state: Gallery | State) -> bool:
+    """Whether a gallery holds no images."""
+    return state.loaded_index is None if isinstance(state, Gallery) else not state.images

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mien.core.arrays import Floats
-from mien.core.scores.base import Score
-from mien.core.scores.nearest import nearest_distance
+from mien.core.scores.base import Parameter, Score
+
+LAMBDA = Parameter(
+    "lambda", 0.75, 0, 1, "Weight of the centroid: 0 is the nearest image, 1 the centroid.", "centroid_weight"
+)
 
 
 def hybrid_distance(nearest: Floats, centroid: Floats, *, centroid_weight: float) -> Floats:
     """Weighted mean of centroid and nearest-image distance (eq:hybrid).
 
+    >>> import numpy as np
     >>> hybrid_distance(np.array([0.2]), np.array([0.6]), centroid_weight=0.75).round(6).tolist()
     [0.5]
     """
@@ -19,11 +21,9 @@ def hybrid_distance(nearest: Floats, centroid: Floats, *, centroid_weight: float
 
 
 SCORE = Score(
-    distance=lambda parts, weights: hybrid_distance(
-        nearest_distance(parts.image_distances, parts.first_image),
-        parts.centroid_distances,
-        centroid_weight=weights.centroid_weight,
+    "hybrid",
+    lambda evidence, centroid_weight: hybrid_distance(
+        evidence.nearest, evidence.centroid, centroid_weight=centroid_weight
     ),
-    neighbours=lambda images_of_disorder, _: np.ones_like(images_of_disorder),
-    uses=("lambda",),
+    parameters=(LAMBDA,),
 )

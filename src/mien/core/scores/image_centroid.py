@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mien.core.scores.base import Score
 
-SCORE = Score(
-    distance=lambda parts, _: parts.centroid_distances,
-    neighbours=lambda images_of_disorder, _: np.ones_like(images_of_disorder),
-    centroid="image",
-)
+SCORE = Score("image-centroid", lambda evidence: evidence.centroid, centroid="image")

@@ -20,7 +20,4 @@ def nearest_distance(image_distances: Floats, first_image: Ints) -> Floats:
     return nearest
 
 
-SCORE = Score(
-    distance=lambda parts, _: nearest_distance(parts.image_distances, parts.first_image),
-    neighbours=lambda images_of_disorder, _: np.ones_like(images_of_disorder),
-)
+SCORE = Score("nearest", lambda evidence: evidence.nearest, centroid=None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mien.core.arrays import Floats
 from mien.core.embeddings import mean_cosine_distance
 from mien.core.scores.base import Score
@@ -14,7 +12,4 @@ def centroid_distance(rows: Floats, centroid_rows: Floats) -> Floats:
     return mean_cosine_distance(rows, centroid_rows)
 
 
-SCORE = Score(
-    distance=lambda parts, _: parts.centroid_distances,
-    neighbours=lambda images_of_disorder, _: np.ones_like(images_of_disorder),
-)
+SCORE = Score("patient-centroid", lambda evidence: evidence.centroid)

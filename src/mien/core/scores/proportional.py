@@ -8,7 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from mien.core.arrays import Floats, Ints
-from mien.core.scores.base import Score
+from mien.core.scores.base import Parameter, Score
+
+ALPHA = Parameter("alpha", 0.05, 0, 1, "Share of a disorder's images that count, the nearest ones.", above_low=True)
 
 
 def neighbours_counted(images_of_disorder: Ints, alpha: float) -> Ints:
@@ -28,33 +30,32 @@ def proportional_nearest_distance(image_distances: Floats, first_image: Ints, *,
     >>> proportional_nearest_distance(np.array([[0.4, 0.2, 0.9, 0.6]]), np.array([0]), alpha=0.5).round(6).tolist()
     [[0.3]]
     """
-    return proportional_nearest_distances(image_distances, first_image, alphas=[alpha])[alpha]
+    images_of_disorder = np.diff(first_image, append=image_distances.shape[-1])
+    [distances] = means_of_nearest(image_distances, first_image, [neighbours_counted(images_of_disorder, alpha)])
+    return distances
 
 
-def proportional_nearest_distances(
-    image_distances: Floats, first_image: Ints, *, alphas: Sequence[float]
-) -> dict[float, Floats]:
-    """The same for several alphas, which share the sorting."""
+def means_of_nearest(image_distances: Floats, first_image: Ints, counts: Sequence[Ints]) -> list[Floats]:
+    """Means over the nearest images of each disorder, for several numbers of them, which share the sorting."""
     if len(first_image) == image_distances.shape[-1]:
-        return dict.fromkeys(alphas, image_distances)  # one image each: it is its own mean
+        return [image_distances for _ in counts]  # one image each: it is its own mean
     ends = np.append(first_image[1:], image_distances.shape[-1])
-    counted = [neighbours_counted(ends - first_image, alpha) for alpha in alphas]
     shape = (*image_distances.shape[:-1], len(first_image))
-    distances = {alpha: np.empty(shape, image_distances.dtype) for alpha in alphas}
-    for disorder, (start, end, *ks) in enumerate(zip(first_image, ends, *counted, strict=True)):
+    means = [np.empty(shape, image_distances.dtype) for _ in counts]
+    for disorder, (start, end, *ks) in enumerate(zip(first_image, ends, *counts, strict=True)):
         of_disorder = image_distances[..., start:end]
         most = max(ks)
         nearest = of_disorder if most == end - start else np.partition(of_disorder, most - 1, axis=-1)[..., :most]
         sums = np.sort(nearest, axis=-1).cumsum(axis=-1)  # sorted: the order of images cannot matter
-        for alpha, k in zip(alphas, ks, strict=True):
-            distances[alpha][..., disorder] = sums[..., k - 1] / k
-    return distances
+        for mean, k in zip(means, ks, strict=True):
+            mean[..., disorder] = sums[..., k - 1] / k
+    return means
 
 
 SCORE = Score(
-    distance=lambda parts, weights: proportional_nearest_distance(
-        parts.image_distances, parts.first_image, alpha=weights.alpha
-    ),
-    neighbours=lambda images_of_disorder, weights: neighbours_counted(images_of_disorder, weights.alpha),
-    uses=("alpha",),
+    "proportional",
+    lambda evidence, **_: evidence.nearest_mean,
+    parameters=(ALPHA,),
+    centroid=None,
+    neighbours=neighbours_counted,
 )

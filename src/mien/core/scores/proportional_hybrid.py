@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from mien.core.scores import proportional
+from mien.core.arrays import Ints
 from mien.core.scores.base import Score
-from mien.core.scores.hybrid import hybrid_distance
+from mien.core.scores.hybrid import LAMBDA, hybrid_distance
+from mien.core.scores.proportional import ALPHA, neighbours_counted
+
+
+def _neighbours(images_of_disorder: Ints, *, alpha: float, **_: float) -> Ints:
+    return neighbours_counted(images_of_disorder, alpha)
+
 
 SCORE = Score(
-    distance=lambda parts, weights: hybrid_distance(
-        proportional.SCORE.distance(parts, weights), parts.centroid_distances, centroid_weight=weights.centroid_weight
+    "proportional-hybrid",
+    lambda evidence, centroid_weight, **_: hybrid_distance(
+        evidence.nearest_mean, evidence.centroid, centroid_weight=centroid_weight
     ),
-    neighbours=proportional.SCORE.neighbours,
-    uses=("lambda", "alpha"),
+    parameters=(LAMBDA, ALPHA),
+    neighbours=_neighbours,
 )

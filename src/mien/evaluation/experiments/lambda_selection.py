@@ -103,7 +103,7 @@ def select_lambda(comparison: Comparison) -> list[LambdaLine]:
     lines = []
     for method in METHODS:
         found = tops(comparison.ranks("freq", "unified", method))
-        lines.append(LambdaLine(method.centroid_weight, *found, weighted(found), selected=False))
+        lines.append(LambdaLine(method.parameters["lambda"], *found, weighted(found), selected=False))
     best = max(lines, key=lambda line: line.objective)
     return [line._replace(selected=line == best) for line in lines]
 

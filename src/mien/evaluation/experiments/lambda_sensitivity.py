@@ -47,7 +47,7 @@ def run(lab: Lab) -> Tables:
     for method in methods:
         for test_set in lab.sets:
             found = tops(lab.comparison.ranks(test_set, "unified", method))
-            lines.append(SensitivityLine(test_set, method.centroid_weight, *found, weighted(found)))
+            lines.append(SensitivityLine(test_set, method.parameters["lambda"], *found, weighted(found)))
     best = []
     for test_set in lab.sets:
         of_set = [line for line in lines if line.set == test_set]

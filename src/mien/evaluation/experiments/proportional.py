@@ -49,5 +49,5 @@ def run(lab: Lab) -> Tables:
                 for method in methods:
                     pairs = [zip(found[method], found[other], strict=True) for other in references]
                     differences = [accuracy - reference for pair in pairs for accuracy, reference in pair]
-                    lines.append(AlphaLine(test_set, gallery, method.alpha, *found[method], *differences))
+                    lines.append(AlphaLine(test_set, gallery, method.parameters["alpha"], *found[method], *differences))
     return {"proportional": alone, "proportional_hybrid": inside}

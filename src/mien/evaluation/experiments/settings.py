@@ -59,7 +59,7 @@ def run(lab: Lab) -> Tables:
         else "No normalization is applied",
         "Distance": PAPER["Distance"],
         "Baseline scoring": PAPER["Baseline scoring"],
-        "Hybrid weight λ": f"{FULL.centroid_weight}, taken from the paper; S4.1 chooses it again",
+        "Hybrid weight λ": f"{FULL.parameters['lambda']}, taken from the paper; S4.1 chooses it again",
         "Bootstrap": f"{RESAMPLES:,} resamples: disorders, then patients within them",
         "Random seeds": f"{lab.seed}, for every random number of this run",
     }

@@ -1,0 +1,119 @@
+"""What an answer consists of, and the order of its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Float64s, Ints
+from mien.core.fusion import fuse_distances
+from mien.core.roster import Disorder
+
+NOTICE = "mien supports a clinician's judgement and never gives a diagnosis."
+
+
+class RankedDisorder(NamedTuple):
+    """One line of a ranking and its evidence.
+
+    Where several photos of the query are compared one by one (fusion `distance`), the two parts are means over
+    the photos, and the nearest image is the one that came closest to any of them.
+    """
+
+    rank: int
+    disorder_id: str
+    disorder_name: str | None
+    omim: str | None
+    distance: float
+    nearest_distance: float
+    centroid_distance: float  # to the image-weighted centroid where that is the score, else to the patient-weighted one
+    nearest_image_id: str
+    nearest_patient_id: str
+    gallery_images: int
+    gallery_patients: int
+
+
+class Ranking(NamedTuple):
+    """The answer to one query; `excluded_gallery_patients` are the query's own patient, left out of the gallery."""
+
+    patient_id: str | None
+    image_ids: tuple[str, ...]
+    excluded_gallery_patients: tuple[str, ...]
+    disorders: tuple[RankedDisorder, ...]
+
+    def __repr__(self) -> str:
+        first = f", first {self.disorders[0].disorder_id}" if self.disorders else ""
+        return f"<Ranking of {len(self.disorders):,} disorders by {len(self.image_ids):,} images{first}>"
+
+    def to_arrow(self) -> Any:
+        """The lines as a pyarrow Table."""
+        import pyarrow as pa  # noqa: PLC0415 heavy
+
+        return pa.Table.from_pylist([line._asdict() for line in self.disorders])
+
+    def to_pandas(self) -> Any:
+        """The lines as a pandas DataFrame, if pandas is installed."""
+        return self.to_arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        """The lines as a notebook shows them."""
+        heads = "rank", "disorder", "distance", "nearest patient", "gallery patients"
+        rows = (
+            (
+                *(str(line.rank), line.disorder_name or line.disorder_id, f"{line.distance:.3f}"),
+                *(line.nearest_patient_id, str(line.gallery_patients)),
+            )
+            for line in self.disorders
+        )
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        head = "".join(f"<th>{name}</th>" for name in heads)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{NOTICE}</p>"
+
+
+class MeasuredPairs(NamedTuple):
+    """Probes and disorders that were measured, in the order (probe, disorder), with all that a ranking says of them."""
+
+    probe: Ints
+    disorder: Ints
+    distance: Float64s  # by the method's score
+    nearest: Float64s
+    centroid: Float64s
+    who: Sequence[tuple[str, str]]  # patient id and image id of the nearest image
+    images: Ints  # of the disorder, without excluded patients
+    patients: Ints
+
+
+def ranked(
+    pairs: MeasuredPairs, query_of_probe: Ints, disorders: Sequence[Disorder], top: int | None
+) -> Iterator[tuple[RankedDisorder, ...]]:
+    """Orders each query's disorders by (distance, disorder id), and attaches the evidence."""
+    distances = np.stack([pairs.distance, pairs.nearest, pairs.centroid], axis=1)
+    cell_of_pair = query_of_probe[pairs.probe] * len(disorders) + pairs.disorder
+    by_cell = np.argsort(cell_of_pair, kind="stable")
+    cells, first_pair = np.unique(cell_of_pair[by_cell], return_index=True)  # one per query and disorder
+    fused = fuse_distances(distances[by_cell], first_pair)
+    closest = np.lexsort((pairs.nearest, cell_of_pair))[first_pair]  # of each cell's pairs
+
+    query = cells // len(disorders)
+    order = np.lexsort((cells, fused[:, 0], query))
+    place = np.arange(len(order)) - np.searchsorted(query, query)
+    order, place = (order, place) if top is None else (order[place < top], place[place < top])
+    shown = closest[order]
+    lines = zip(
+        (place + 1).tolist(),
+        [disorders[place] for place in (cells[order] % len(disorders)).tolist()],
+        map(tuple, fused[order].tolist()),
+        [pairs.who[pair] for pair in shown.tolist()],
+        pairs.images[shown].tolist(),
+        pairs.patients[shown].tolist(),
+        strict=True,
+    )
+    made = (
+        RankedDisorder(rank, *names, *distances, image_id, patient_id, images, patients)  # type: ignore[call-arg]
+        for rank, names, distances, (patient_id, image_id), images, patients in lines
+    )
+    for count in np.bincount(query[order]).tolist():
+        yield tuple(islice(made, count))

@@ -1,0 +1,279 @@
+"""What one part of a gallery answers: it scans all of its images for bounds, and measures the few that can decide.
+
+Labels, not images, are compared: an image of a patient with two disorders has two. A *slot* is one of the nearest
+images of a disorder that count; a disorder has as many slots as the score has neighbours, mostly one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Float32s, Float64s, Floats, Ints
+from mien.core.centroids import Sums
+from mien.core.cohort import Query
+from mien.core.embeddings import unit_rows
+from mien.core.index import CentroidKind, GalleryIndex
+from mien.core.roster import Roster
+from mien.core.rounded_rows import Bounds, measured_rounding, scan
+
+LABELS_AT_A_TIME = 1 << 20  # that are looked through for those to measure
+SAME_PHOTO = 1e-4  # a distance far below that of any two photos, and far above what is lost in encoding one twice
+CASES = 3  # nearest patients of a disorder that are named
+
+
+class Question(NamedTuple):
+    """What is asked of every part. Probes are the unit rows of queries: one fused row, or one for each photo."""
+
+    rows: Float32s  # (probes, width)
+    query_of_probe: Ints  # sorted
+    own_patients: tuple[tuple[str, ...], ...]  # of each query: they are left out
+    lost: tuple[tuple[int, str], ...]  # query and disorder id, where a disorder loses images with the own patients
+    centroid: CentroidKind
+    neighbours: Mapping[str, int] | None  # by disorder id; None: one each
+
+
+class RestOfDisorder(NamedTuple):
+    """What is left of a disorder where a query's own patients are left out."""
+
+    images: int
+    patients: int
+    sums: Sums  # behind its centroid
+
+    def plus(self, other: RestOfDisorder) -> RestOfDisorder:
+        """Of both parts."""
+        return RestOfDisorder(self.images + other.images, self.patients + other.patients, self.sums.plus(other.sums))
+
+
+@dataclass(frozen=True, eq=False)
+class ScannedPart:
+    """Bounds (slots, probes) of the distances to the nearest images of each disorder, the smallest ones first."""
+
+    lower: Float32s
+    upper: Float32s
+    rest: dict[tuple[int, str], RestOfDisorder]  # by query and disorder id
+    lower_of_labels: Float32s | None  # (labels, probes): it is for measuring here, and does not travel
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScannedPart, (self.lower, self.upper, self.rest, None)
+
+
+class Pairs(NamedTuple):
+    """Probes and disorders whose nearest images are to be measured, in the order (probe, disorder)."""
+
+    probe: Ints
+    disorder: Ints  # as the part numbers them
+    neighbours: Ints  # how many images
+    threshold: Float32s  # an image that is farther does not count
+
+
+class MeasuredPart(NamedTuple):
+    """Distances to the nearest images of pairs, sorted by (pair, distance); who is on the nearest of each."""
+
+    pair: Ints  # number among those that were asked for
+    distance: Float64s
+    who: list[tuple[str, str]]  # patient and image id, of each distinct pair
+
+
+class Case(NamedTuple):
+    """A gallery patient, by the photo that comes nearest to the query."""
+
+    patient_id: str
+    image_id: str
+    distance: float
+
+
+def scan_part(index: GalleryIndex, question: Question, *, fine: bool) -> ScannedPart:
+    """Bounds for every disorder of this part."""
+    roster = index.roster
+    own = _own_patients_here(roster, question)
+    bounds = _scan_labels(index, question, own, None, fine=fine)
+    wanted = np.ones_like(roster.first_label)
+    if question.neighbours is not None:
+        counted = [question.neighbours[disorder.disorder_id] for disorder in roster.disorders]
+        wanted = np.minimum(counted, roster.images_of_disorder)
+    lower, upper = (smallest_of_runs(of, roster.first_label, wanted) for of in (bounds.lower, bounds.upper))
+    return ScannedPart(lower, upper, dict(_rests(index, question, own)), bounds.lower)
+
+
+def measure_part(
+    index: GalleryIndex, question: Question, pairs: Pairs, lower_of_labels: Float32s | None = None
+) -> MeasuredPart:
+    """The nearest images of pairs, measured exactly. Without `lower_of_labels` their disorders are scanned again."""
+    roster, first = index.roster, index.roster.first_label
+    if not len(pairs.probe):
+        return MeasuredPart(np.zeros(0, np.intp), np.zeros(0), [])
+    if lower_of_labels is None:
+        disorders = np.unique(pairs.disorder)
+        sizes = roster.images_of_disorder[disorders]
+        labels = _ranges(first[disorders], sizes)
+        lower_of_labels = _scan_labels(index, question, _own_patients_here(roster, question), labels).lower
+        first = np.zeros_like(first)
+        first[disorders] = np.cumsum(sizes) - sizes
+    count = roster.images_of_disorder[pairs.disorder]
+    step = max(1, LABELS_AT_A_TIME // max(1, int(count.max())))
+    found = [
+        _near_labels(pairs, slice(start, start + step), count, first, roster.first_label, lower_of_labels)
+        for start in range(0, len(count), step)
+    ]
+    pair, label = (np.concatenate(column) for column in zip(*found, strict=True))
+    distance = index.images.distances(roster.image_of_label[label], question.rows, pairs.probe[pair])
+    order = np.lexsort((label, distance, pair))  # labels of a disorder are sorted by (patient id, image id)
+    pair, label, distance = pair[order], label[order], distance[order]
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    place = np.arange(len(pair)) - starts.repeat(np.diff(starts, append=len(pair)))
+    kept = place < pairs.neighbours[pair]
+    who = [_who(roster, image) for image in roster.image_of_label[label[starts]].tolist()]
+    return MeasuredPart(pair[kept], distance[kept], who)
+
+
+def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[list[str]]:
+    """The patients of this part that are each query's own: nobody is compared with themselves.
+
+    They have its patient id, or hold one of its images: by image id where the query's patient is unknown, and where
+    somebody else is said to be on it, by image id and embedding. Where ids are names of files, by embedding alone.
+    """
+    return [[index.roster.patient_ids[patient] for patient in sorted(_own(index, query))] for query in queries]
+
+
+def disorders_of(index: GalleryIndex, patients: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The disorders that this part's patients among some have."""
+    roster = index.roster
+
+    def of(patient_ids: Sequence[str]) -> list[str]:
+        labels = np.flatnonzero(np.isin(roster.patient_of_label, _places(roster.patient_of_id, patient_ids)))
+        places = np.searchsorted(roster.first_label, labels, side="right") - 1
+        return [roster.disorders[place].disorder_id for place in np.unique(places).tolist()]
+
+    return [of(patient_ids) for patient_ids in patients]
+
+
+def nearest_cases(
+    index: GalleryIndex, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]
+) -> list[list[Case]]:
+    """The nearest patients of each disorder, without the query's own: nearest to any of its unit rows."""
+    own_here = _places(index.roster.patient_of_id, own)
+    return [_nearest_cases(index, rows, own_here, disorder_id) for disorder_id in disorder_ids]
+
+
+def smallest_of_runs(values: Floats, first_of_run: Ints, wanted: Ints) -> Floats:
+    """The smallest so many rows of each run of rows, column by column, in their order.
+
+    >>> smallest_of_runs(np.array([[3.0], [1.0], [2.0], [5.0]]), np.array([0, 3]), np.array([2, 1])).T.tolist()
+    [[1.0, 2.0, 5.0]]
+    """
+    if (wanted == 1).all():
+        flat = values[:, 0] if values.shape[1] == 1 else values  # several times faster
+        smallest: Floats = np.minimum.reduceat(flat, first_of_run, axis=0).reshape(len(first_of_run), -1)
+        return smallest
+    ends = np.append(first_of_run[1:], len(values))
+    runs = zip(first_of_run.tolist(), ends.tolist(), wanted.tolist(), strict=True)
+    return np.concatenate([np.sort(values[start:end], axis=0)[:count] for start, end, count in runs])
+
+
+def _scan_labels(
+    index: GalleryIndex, question: Question, own: Sequence[Sequence[int]], labels: Ints | None, *, fine: bool = False
+) -> Bounds:
+    """Bounds for labels, all or some; those of the own patients are infinitely far away."""
+    roster = index.roster
+    if labels is not None:
+        bounds = scan(index.images, question.rows, fine=fine, only=roster.image_of_label[labels])
+    else:
+        bounds = scan(index.images, question.rows, fine=fine)
+        if len(roster.image_of_label) > len(roster.image_ids):
+            bounds = bounds.take(roster.image_of_label)
+    for query, patients in enumerate(own):
+        if patients:
+            patient_of_label = roster.patient_of_label if labels is None else roster.patient_of_label[labels]
+            left_out = np.flatnonzero(np.isin(patient_of_label, patients))
+            bounds.lower[np.ix_(left_out, np.flatnonzero(question.query_of_probe == query))] = np.inf
+    return bounds
+
+
+def _near_labels(
+    pairs: Pairs, some: slice, count: Ints, first: Ints, first_label: Ints, lower: Float32s
+) -> tuple[Ints, Ints]:
+    """Pair and label of all images that are not farther than the pair's threshold."""
+    counts, disorder = count[some], pairs.disorder[some]
+    place = _ranges(first[disorder], counts)
+    pair = np.repeat(np.arange(len(count))[some], counts)
+    near = np.flatnonzero(lower[place, pairs.probe[pair]] <= pairs.threshold[pair])
+    shift = (first_label - first)[disorder].repeat(counts)
+    return pair[near], (place + shift)[near]
+
+
+def _ranges(starts: Ints, counts: Ints) -> Ints:
+    """Numbers from each start on, so many of each."""
+    before = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) + (starts - before).repeat(counts)
+
+
+def _places(place_of: Mapping[str, int], ids: Collection[str]) -> list[int]:
+    return [place_of[each] for each in ids if each in place_of]
+
+
+def _own_patients_here(roster: Roster, question: Question) -> list[list[int]]:
+    return [_places(roster.patient_of_id, patient_ids) if patient_ids else [] for patient_ids in question.own_patients]
+
+
+def _who(roster: Roster, image: int) -> tuple[str, str]:
+    return roster.patient_ids[roster.patient_of_image[image]], roster.image_ids[image]
+
+
+def _rests(index: GalleryIndex, question: Question, own: Sequence[Sequence[int]]) -> Any:
+    roster = index.roster
+    for query, disorder_id in question.lost:
+        if disorder_id in roster.disorder_of_id:
+            images = roster.images_with(roster.disorder_of_id[disorder_id])
+            patients = roster.patient_of_image[images]
+            kept = ~np.isin(patients, own[query])
+            if kept.any():
+                sums = index.sums_of(images[kept], question.centroid)
+                yield (query, disorder_id), RestOfDisorder(int(kept.sum()), len(np.unique(patients[kept])), sums)
+
+
+def _own(index: GalleryIndex, query: Query) -> set[int]:
+    roster, encodings = index.roster, query.encodings
+    own = set(_places(roster.patient_of_id, [query.patient_id] if query.patient_id is not None else ()))
+    if query.ids_are_file_names:
+        probe_rows = unit_rows(encodings.embeddings).astype(np.float32)
+        near, photo = np.nonzero(scan(index.images, probe_rows).lower < SAME_PHOTO)
+        same = index.images.distances(near, probe_rows, photo) < SAME_PHOTO
+        return own | set(roster.patient_of_image[near[same]].tolist())
+    for row, image_id in enumerate(encodings.image_ids):
+        image = roster.image_of_id.get(image_id)
+        if image is not None and (query.patient_id is None or _same_photo(index, image, encodings.embeddings[row])):
+            own.add(int(roster.patient_of_image[image]))
+    return own
+
+
+def _same_photo(index: GalleryIndex, image: int, embedding: Floats) -> bool:
+    row = unit_rows(embedding[np.newaxis]).astype(np.float32)
+    [distance] = index.images.distances(np.array([image]), row, np.zeros(1, np.intp))
+    return bool(distance < 4 * measured_rounding(row.shape[1]))
+
+
+def _nearest_cases(index: GalleryIndex, rows: Float32s, own_here: list[int], disorder_id: str) -> list[Case]:
+    roster = index.roster
+    if disorder_id not in roster.disorder_of_id:
+        return []
+    images = roster.images_with(roster.disorder_of_id[disorder_id])
+    if own_here:
+        images = images[~np.isin(roster.patient_of_image[images], own_here)]
+    patients, first_image = np.unique(roster.patient_of_image[images], return_index=True)
+    if len(patients) > CASES:
+        bounds = scan(index.images, rows, only=images)
+        of_patients = np.minimum.reduceat(bounds.upper.min(axis=1), first_image)
+        images = images[bounds.lower.min(axis=1) <= np.partition(of_patients, CASES - 1)[CASES - 1]]
+    image, probe = np.divmod(np.arange(len(images) * len(rows)), len(rows))
+    distances = index.images.distances(images[image], rows, probe).reshape(len(images), len(rows)).min(axis=1)
+    nearest: dict[int, Case] = {}
+    for place in np.argsort(distances, kind="stable").tolist():  # stable: ties go to the first by (patient, image)
+        patient = int(roster.patient_of_image[images[place]])
+        nearest.setdefault(patient, Case(*_who(roster, images[place]), float(distances[place])))
+        if len(nearest) == CASES:
+            break
+    return list(nearest.values())

@@ -1,0 +1,392 @@
+"""Ranks queries against a gallery, in one part or several: scan for bounds, then measure what can still decide.
+
+A score never falls when a distance rises, so the score of lower bounds is a lower bound of the score. What cannot be
+among the first lines by these bounds is left out; all else is measured, one pair of rows at a time. So an answer does
+not depend on the batch it was asked in, on threads or on parts, and what is equal ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.answers import MeasuredPairs, Ranking, ranked
+from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
+from mien.core.centroids import Sums, joined_sums
+from mien.core.cohort import Query
+from mien.core.embeddings import unit_rows
+from mien.core.encoder import Encoder
+from mien.core.errors import EmptyGalleryError, shown
+from mien.core.fusion import fuse_distances, probe_embeddings
+from mien.core.gallery_part import (
+    CASES,
+    Case,
+    MeasuredPart,
+    Pairs,
+    Question,
+    RestOfDisorder,
+    ScannedPart,
+    disorders_of,
+    measure_part,
+    nearest_cases,
+    own_patients,
+    scan_part,
+    smallest_of_runs,
+)
+from mien.core.gallery_parts import Parts
+from mien.core.gallery_summary import GallerySummary, summary_of_parts
+from mien.core.index import CentroidKind, GalleryIndex
+from mien.core.method import Method
+from mien.core.rounded_rows import RoundedRows, pair_distances, scan
+from mien.core.scores import Evidence
+
+BOUNDS_AT_A_TIME = 1 << 23  # probes times images: 32 MB for each of a few arrays
+EVIDENCE_AT_A_TIME = 1 << 20  # probes times disorders
+CENTROIDS_AT_A_TIME = 64  # whose sums are put together: 6 MB from each part
+MANY_LEFT = 0.25  # share of all pairs; where a scan leaves more, a finer one costs less than measuring them
+FEW_PROBES = 4  # where every disorder is wanted, a finer scan of the gallery pays from here on
+ROUNDING = 1e-9  # of scores, relative
+FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is infinitely far away
+
+
+class AskedQuery(NamedTuple):
+    """A query, and the gallery patients that are its own."""
+
+    query: Query
+    own_patients: tuple[str, ...]  # ids, sorted
+
+
+class Scanned(NamedTuple):
+    """What a scan of all parts found of probes and disorders."""
+
+    parts: Sequence[ScannedPart]
+    lower: Floats  # (probes, slots)
+    upper: Floats
+    lower_centroid: Float64s  # (probes, disorders)
+    upper_centroid: Float64s
+    centroid_of_rest: dict[tuple[int, int], float]  # exact, by probe and disorder, where a disorder loses images
+    images: Ints  # (probes or 1, disorders)
+    patients: Ints
+    neighbours: Ints  # (probes or 1, disorders)
+
+
+@dataclass(frozen=True, eq=False)
+class Searcher:
+    """Parts of a gallery, and what they are together. A patient is in one of them, a disorder in any number.
+
+    >>> import numpy as np
+    >>> from mien import Cohort, Query, rank
+    >>> from mien.core.gallery_parts import LocalParts
+    >>> one, other = (
+    ...     Cohort.of(rows, image_ids=ids, patient_ids=ids, disorder_ids=disorders).index
+    ...     for rows, ids, disorders in [
+    ...         (np.eye(3)[:2], ["1", "2"], ["Noonan", "Kabuki"]),
+    ...         (np.eye(3)[2:], ["3"], ["Kabuki"]),
+    ...     ]
+    ... )
+    >>> [answer] = rank(Searcher.of(LocalParts([one, other])), Query.of(np.array([[0.0, 0.9, 1.0]])))
+    >>> line = answer.disorders[0]
+    >>> line.disorder_id, line.gallery_images, line.nearest_image_id
+    ('Kabuki', 2, '3')
+    """
+
+    parts: Parts[GalleryIndex]
+    gallery: GallerySummary
+    _centroids: dict[CentroidKind, RoundedRows] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> Searcher:
+        """Asks the parts who is in them; different encoders, or a patient or an image in two parts, are refused.
+
+        `names` are what the parts are called.
+        """
+        return cls(parts, summary_of_parts(parts, names))
+
+    def __repr__(self) -> str:
+        gallery = self.gallery
+        people = f"{gallery.images:,} images, {gallery.patients:,} patients"
+        return f"<Searcher of {people}, {len(gallery.disorders):,} disorders in {len(self.parts)} parts>"
+
+    @property
+    def searcher(self) -> Searcher:
+        """Itself: a searcher can stand wherever a gallery can."""
+        return self
+
+    @property
+    def encoder(self) -> Encoder:
+        """Of the gallery's embeddings."""
+        return self.gallery.encoder
+
+    def own_patients(self, queries: Sequence[Query]) -> list[tuple[str, ...]]:
+        """The ids of each query's own patients, sorted."""
+        answers = self.parts.ask(partial(own_patients, queries=queries))
+        return [tuple(sorted(who for part in of_query for who in part)) for of_query in zip(*answers, strict=True)]
+
+    def rank(self, queries: Sequence[AskedQuery], method: Method, top: int | None) -> list[Ranking]:
+        """Ranks queries of whom it is known who they are in the gallery."""
+        most = min(
+            BOUNDS_AT_A_TIME // max(len_of.sum() for len_of in self.gallery.images_of_parts),
+            EVIDENCE_AT_A_TIME // len(self.gallery.disorders),
+        )
+        return [ranking for batch in _batches(queries, max(1, most)) for ranking in self._rank(batch, method, top)]
+
+    def nearest_cases(self, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]) -> list[list[Case]]:
+        """The nearest patients of each disorder to any of some unit rows."""
+        answers = self.parts.ask(partial(nearest_cases, rows=rows, own=own, disorder_ids=disorder_ids))
+        return [
+            sorted((case for part in of_disorder for case in part), key=lambda case: (case.distance, *case))[:CASES]
+            for of_disorder in zip(*answers, strict=True)
+        ]
+
+    def centroids(self, kind: CentroidKind) -> RoundedRows:
+        """The disorders' centroids, from the sums of all parts; made once."""
+        if kind not in self._centroids:
+            if len(self.parts) == 1:
+                [self._centroids[kind]] = self.parts.ask(partial(GalleryIndex.centroids, kind=kind))
+            else:
+                ids = [disorder.disorder_id for disorder in self.gallery.disorders]
+                blocks = [ids[start : start + CENTROIDS_AT_A_TIME] for start in range(0, len(ids), CENTROIDS_AT_A_TIME)]
+                asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
+                self._centroids[kind] = RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
+        return self._centroids[kind]
+
+    def _rank(self, batch: Sequence[AskedQuery], method: Method, top: int | None) -> Iterator[Ranking]:
+        question = self._question(batch, method)
+        photos = np.array([len(asked.query.encodings.image_ids) for asked in batch])[question.query_of_probe]
+        scanned, near = self._shortlist(question, method, photos, top)
+        for number, asked in enumerate(batch):
+            if not near[number].any():
+                raise _nobody_left(asked.query)
+        probe, disorder = np.nonzero(near[question.query_of_probe])
+        pairs = self._measure(question, scanned, probe, disorder, method, photos)
+        lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
+        for (query, own), disorders in zip(batch, lists, strict=True):
+            yield Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
+
+    def _question(self, batch: Sequence[AskedQuery], method: Method) -> Question:
+        rows, query_of_probe = probe_rows([asked.query for asked in batch], method.fusion)
+        own = tuple(asked.own_patients for asked in batch)
+        lost: set[tuple[int, str]] = set()
+        for answer in self.parts.ask(partial(disorders_of, patients=own)) if any(own) else ():
+            lost |= {(query, disorder_id) for query, ids in enumerate(answer) for disorder_id in ids}
+        neighbours = method.neighbours(self.gallery.images_of_disorder)
+        ids = (disorder.disorder_id for disorder in self.gallery.disorders)
+        counted = None if (neighbours == 1).all() else dict(zip(ids, neighbours.tolist(), strict=True))
+        centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
+        return Question(rows, query_of_probe, own, tuple(sorted(lost)), centroid, counted)
+
+    def _shortlist(self, question: Question, method: Method, photos: Ints, top: int | None) -> tuple[Scanned, Bools]:
+        """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
+        every = top is None or top >= len(self.gallery.disorders)
+        fine = every and len(question.rows) >= FEW_PROBES
+        scanned = self._scan(question, method, fine=fine)
+        near = self._near(question, scanned, method, photos, None if every else top)
+        if not every and near.mean() > MANY_LEFT:
+            scanned = self._scan(question, method, fine=True)
+            near = self._near(question, scanned, method, photos, top)
+        return scanned, near
+
+    def _near(self, question: Question, scanned: Scanned, method: Method, photos: Ints, top: int | None) -> Bools:
+        first_slot = self._first_slot(method)
+        there = np.isfinite(scanned.lower[:, first_slot])
+        first_of_query = np.searchsorted(question.query_of_probe, np.arange(len(question.own_patients)))
+        if top is None:
+            near: Bools = there[first_of_query]
+            return near
+        low, high = (
+            np.where(
+                there,
+                method.distance(
+                    Evidence(
+                        nearest=slots[:, first_slot].clip(0, FARTHEST),
+                        nearest_mean=_means(slots, first_slot, scanned.neighbours).clip(0, FARTHEST),
+                        centroid=centroid.clip(0, FARTHEST),
+                        gallery_images=scanned.images,
+                        gallery_patients=scanned.patients,
+                        photos=photos[:, np.newaxis],
+                    )
+                ),
+                np.inf,
+            )
+            for slots, centroid in ((scanned.lower, scanned.lower_centroid), (scanned.upper, scanned.upper_centroid))
+        )
+        low, high = (fuse_distances(bound, first_of_query) for bound in (low, high))
+        last = np.partition(high, top - 1, axis=1)[:, top - 1 : top]
+        enough: Bools = low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf)
+        return enough & np.isfinite(low)
+
+    def _first_slot(self, method: Method) -> Ints:
+        slots = method.neighbours(self.gallery.images_of_disorder)
+        return np.cumsum(slots) - slots
+
+    def _scan(self, question: Question, method: Method, *, fine: bool) -> Scanned:
+        parts = self.parts.ask(partial(scan_part, question=question, fine=fine))
+        slots = method.neighbours(self.gallery.images_of_disorder)
+        lower, upper = (self._merged([getattr(part, name) for part in parts], slots) for name in ("lower", "upper"))
+        centroids = scan(self.centroids(question.centroid), question.rows, fine=fine)
+        images, patients, neighbours = (
+            np.atleast_2d(counts)
+            for counts in (self.gallery.images_of_disorder, self.gallery.patients_of_disorder, slots)
+        )
+        exact: dict[tuple[int, int], float] = {}
+        lower_centroid, upper_centroid = centroids.lower.T.astype(np.float64), centroids.upper.T.astype(np.float64)
+        if question.lost:
+            shape = len(question.rows), len(self.gallery.disorders)
+            images, patients, neighbours = (np.broadcast_to(of, shape).copy() for of in (images, patients, neighbours))
+        for (query, disorder_id), rest in _joined_rests(parts).items():
+            disorder = self._place[disorder_id]
+            probes = np.flatnonzero(question.query_of_probe == query)
+            images[probes, disorder], patients[probes, disorder] = rest.images, rest.patients
+            neighbours[probes, disorder] = np.minimum(method.neighbours(np.array([rest.images])), slots[disorder])
+            row = np.broadcast_to(_unit_row(rest.sums), (len(probes), question.rows.shape[1]))
+            distances = pair_distances(row, question.rows[probes])
+            lower_centroid[probes, disorder] = upper_centroid[probes, disorder] = distances
+            exact |= {(probe, disorder): of for probe, of in zip(probes.tolist(), distances.tolist(), strict=True)}
+        return Scanned(parts, lower, upper, lower_centroid, upper_centroid, exact, images, patients, neighbours)
+
+    def _merged(self, bounds: Sequence[Float32s], slots: Ints) -> Float64s:
+        """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
+        if len(bounds) == 1:
+            return bounds[0].T.astype(np.float64)
+        disorder_of_slot = np.concatenate(
+            [
+                disorders.repeat(np.minimum(slots[disorders], images))
+                for disorders, images in zip(self.gallery.disorders_of_parts, self.gallery.images_of_parts, strict=True)
+            ]
+        )
+        order = np.argsort(disorder_of_slot, kind="stable")
+        first = np.searchsorted(disorder_of_slot[order], np.arange(len(slots)))
+        return smallest_of_runs(np.concatenate(bounds)[order], first, slots).T.astype(np.float64)
+
+    def _measure(
+        self, question: Question, scanned: Scanned, probe: Ints, disorder: Ints, method: Method, photos: Ints
+    ) -> MeasuredPairs:
+        """Exact distances of pairs, and the score of them."""
+        images, patients, neighbours = (
+            np.broadcast_to(of, (len(question.rows), len(self.gallery.disorders)))[probe, disorder]
+            for of in (scanned.images, scanned.patients, scanned.neighbours)
+        )
+        threshold = scanned.upper[probe, self._first_slot(method)[disorder] + neighbours - 1].astype(np.float32)
+        threshold = np.nextafter(threshold, np.float32(np.inf))
+        asks, asked = [], []
+        for place_of, part in zip(self._place_in_part, scanned.parts, strict=True):
+            here = np.flatnonzero(place_of[disorder] >= 0)
+            pairs = Pairs(probe[here], place_of[disorder[here]], neighbours[here], threshold[here])
+            asks.append(partial(measure_part, question=question, pairs=pairs, lower_of_labels=part.lower_of_labels))
+            asked.append(here)
+        first, distance, who = _joined(self.parts.ask_each(asks), asked, neighbours)
+        centroid = self.centroids(question.centroid).distances(disorder, question.rows, probe)
+        for pair in np.flatnonzero(images < self.gallery.images_of_disorder[disorder]).tolist():
+            centroid[pair] = scanned.centroid_of_rest[int(probe[pair]), int(disorder[pair])]
+        nearest = distance[first]
+        mean = nearest if len(distance) == len(first) else np.add.reduceat(distance, first) / neighbours
+        evidence = Evidence(nearest, mean, centroid, images, patients, photos[probe])
+        return MeasuredPairs(
+            probe, disorder, np.asarray(method.distance(evidence)), nearest, centroid, who, images, patients
+        )
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {disorder.disorder_id: place for place, disorder in enumerate(self.gallery.disorders)}
+
+    @cached_property
+    def _place_in_part(self) -> list[Ints]:
+        """Where each disorder stands in each part; -1 where the part lacks it."""
+        places = []
+        for disorders in self.gallery.disorders_of_parts:
+            place_of = np.full(len(self.gallery.disorders), -1)
+            place_of[disorders] = np.arange(len(disorders))
+            places.append(place_of)
+        return places
+
+
+def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
+    """The unit rows of some queries, and the query of each row."""
+    rows = [
+        unit_rows(probe_embeddings(query.encodings.embeddings, fusion), _images(query)).astype(np.float32)
+        for query in queries
+    ]
+    return np.concatenate(rows), np.repeat(np.arange(len(queries)), [len(of_query) for of_query in rows])
+
+
+def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, Sums]:
+    """What this part adds to the centroids of some disorders."""
+    sums, place_of = index.sums(kind), index.roster.disorder_of_id
+    places = {disorder_id: place_of[disorder_id] for disorder_id in disorder_ids if disorder_id in place_of}
+    return {
+        disorder_id: Sums(sums.high[[place]], sums.low[[place]], sums.counts[[place]])
+        for disorder_id, place in places.items()
+    }
+
+
+def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
+    """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
+    return np.concatenate([_unit_row(sums) for _, sums in sorted(joined_sums(parts).items())])
+
+
+def _unit_row(sums: Sums) -> Float32s:
+    return unit_rows(sums.means).astype(np.float32)
+
+
+def _joined_rests(parts: Sequence[ScannedPart]) -> dict[tuple[int, str], RestOfDisorder]:
+    joined: dict[tuple[int, str], RestOfDisorder] = {}
+    for part in parts:
+        for of, rest in part.rest.items():
+            joined[of] = joined[of].plus(rest) if of in joined else rest
+    return joined
+
+
+def _joined(
+    measured: Sequence[MeasuredPart], asked: Sequence[Ints], neighbours: Ints
+) -> tuple[Ints, Float64s, list[tuple[str, str]]]:
+    """The nearest images of all parts: where those of each pair start, their distances, and who is on the nearest."""
+    pair = np.concatenate([numbers[part.pair] for part, numbers in zip(measured, asked, strict=True)])
+    distance = np.concatenate([part.distance for part in measured])
+    first_of: dict[int, tuple[float, tuple[str, str]]] = {}
+    for part, numbers in zip(measured, asked, strict=True):
+        starts = np.flatnonzero(np.diff(part.pair, prepend=-1))
+        nearest = zip(numbers[part.pair[starts]].tolist(), part.distance[starts].tolist(), part.who, strict=True)
+        for number, *candidate in nearest:
+            first_of[number] = min(first_of.get(number, tuple(candidate)), tuple(candidate))
+    order = np.lexsort((distance, pair))
+    pair, distance = pair[order], distance[order]
+    place = np.arange(len(pair)) - np.searchsorted(pair, pair)
+    pair, distance = pair[place < neighbours[pair]], distance[place < neighbours[pair]]
+    first = np.searchsorted(pair, np.arange(len(neighbours)))
+    return first, distance, [first_of[number][1] for number in range(len(neighbours))]
+
+
+def _means(slots: Floats, first_slot: Ints, counts: Ints) -> Floats:
+    """The mean of the first so many slots of each disorder; `counts` is (probes or 1, disorders)."""
+    lengths = np.diff(first_slot, append=slots.shape[1])
+    if (lengths == 1).all():
+        return slots[:, first_slot]
+    place = np.arange(slots.shape[1]) - first_slot.repeat(lengths)
+    counted = np.where(place < counts.repeat(lengths, axis=1), slots, 0)
+    return np.asarray(np.add.reduceat(counted, first_slot, axis=1) / counts)
+
+
+def _batches(queries: Sequence[AskedQuery], most_images: int) -> Iterator[list[AskedQuery]]:
+    """Queries a few at a time; one with more images than that stands alone."""
+    batch: list[AskedQuery] = []
+    images = 0
+    for asked in queries:
+        images += len(asked.query.encodings.image_ids)
+        if batch and images > most_images:
+            yield batch
+            batch, images = [], len(asked.query.encodings.image_ids)
+        batch.append(asked)
+    if batch:
+        yield batch
+
+
+def _nobody_left(query: Query) -> EmptyGalleryError:
+    return EmptyGalleryError(f"every gallery image belongs to the own patient of {_images(query)}: nothing to rank")
+
+
+def _images(query: Query) -> str:
+    return f"the images {', '.join(map(shown, query.encodings.image_ids))}"

@@ -1,0 +1,67 @@
+"""What Python users call beside `rank`; what is heavy is imported where it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mien.core.cohort import Cohort, Encodings
+from mien.core.errors import InvalidFileError, WrongArgumentError, shown
+from mien.core.method import BASELINE, FULL, Method
+from mien.core.study import Study
+
+if TYPE_CHECKING:
+    from mien.evaluation.results import Result
+
+
+def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = None) -> Encodings:
+    """Encodes photos, or all photos of a folder; image ids are their names. A photo that does not do is refused."""
+    from mien.encoding.folder import find_photos  # noqa: PLC0415
+    from mien.encoding.photo_encoder import Photo, RefusedPhoto  # noqa: PLC0415
+    from mien.encoding.store import encoder_for  # noqa: PLC0415
+
+    given = [photos] if isinstance(photos, str | Path) else list(photos)
+    for path in given:
+        if not isinstance(path, str | Path):
+            raise WrongArgumentError(f"{type(path).__name__} is no path: pass the paths of photos, or of a folder")
+    found = find_photos([Path(path) for path in given])
+    loaded = encoder_for(None, encoder).load()
+    results = list(loaded.encode([Photo(image_id, path) for image_id, path in found.items()]))
+    if refused := [f"{shown(each.image_id)}: {each.reason}" for each in results if isinstance(each, RefusedPhoto)]:
+        raise InvalidFileError("photos", refused, advice="mend these, or leave them out")
+    return loaded.encodings_of(results)
+
+
+def evaluate(
+    study: Study | Cohort,
+    methods: Sequence[Method] = (BASELINE, FULL),
+    *,
+    against: Method = BASELINE,
+    seed: int = 1,
+    folds: int = 10,
+) -> list[Result]:
+    """Accuracies of methods by the paper's protocol; a cohort is dealt into so many folds.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> faces = rng.standard_normal((8, 1, 16)) + np.repeat(np.eye(16)[:2], 4, axis=0)[:, np.newaxis] * 9
+    >>> ids = [str(number) for number in range(8)]
+    >>> cohort = Cohort.of(faces, image_ids=ids, patient_ids=ids, disorder_ids=["Noonan"] * 4 + ["Kabuki"] * 4)
+    >>> [(result.set, result.top1) for result in evaluate(cohort, [FULL], folds=2)]
+    [('rare', 100.0), ('rare', 100.0)]
+    """
+    from mien.evaluation.cases import rounds_of  # noqa: PLC0415
+    from mien.evaluation.comparison import Comparison  # noqa: PLC0415
+    from mien.evaluation.folds import cohort_study  # noqa: PLC0415
+    from mien.evaluation.results import evaluate as evaluated  # noqa: PLC0415
+
+    if isinstance(study, Cohort):
+        study = cohort_study(study, "a cohort", seed=seed, folds=folds)
+    if not isinstance(study, Study):
+        raise WrongArgumentError(f"{type(study).__name__} is no study: pass a Study or a Cohort first, then methods")
+    for method in methods:
+        if not isinstance(method, Method):
+            raise WrongArgumentError(f"{type(method).__name__} is no method: pass a list of Method(...)")
+    every = list(dict.fromkeys([*methods, against]))
+    return evaluated(Comparison(study.encodings, rounds_of(study), methods=every), every, seed=seed, against=against)

@@ -1,0 +1,240 @@
+"""Galleries in parts: the same answers as in one piece."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Query, rank
+from mien.core.errors import EmptyGalleryError, EncoderMismatchError, GalleryError, InvalidCohortError
+from mien.core.examination import examine
+from mien.core.gallery_part import scan_part
+from mien.core.gallery_parts import LocalParts
+from mien.core.rounded_rows import Bounds, RoundedRows, scan
+from mien.core.searcher import Searcher
+
+import oracle
+from cohorts import as_plain_gallery, random_cohort, random_query_arrays
+from scores import ALL_METHODS
+
+
+def dealt(cohort, rng, parts):
+    """The cohort's patients dealt over so many galleries, none of them empty."""
+    patients = cohort.roster.patient_ids
+    part_of = {patients[place]: number % parts for number, place in enumerate(rng.permutation(len(patients)))}
+    labels = cohort.roster.labels()
+    names = {disorder.disorder_id: disorder for disorder in cohort.roster.disorders}
+    return [
+        Cohort.join(cohort.encodings, [label for label in labels if part_of[label.patient_id] == part], names)
+        for part in range(min(parts, len(patients)))
+    ]
+
+
+def searcher_of(cohorts):
+    return Searcher.of(LocalParts([cohort.index for cohort in cohorts]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    representations=st.integers(1, 3),
+    dimensions=st.sampled_from([2, 5]),
+    disorders=st.integers(1, 9),
+    parts=st.integers(1, 4),
+    rows_per_block=st.integers(1, 9),
+    top=st.sampled_from([None, 1, 3]),
+    whole_numbers=st.booleans(),
+)
+def test_parts_rank_as_one_gallery_does(
+    seed, representations, dimensions, disorders, parts, rows_per_block, top, whole_numbers
+):
+    rng = np.random.default_rng(seed)
+    cohort = random_cohort(rng, representations=representations, dimensions=dimensions, disorders=disorders)
+    if whole_numbers:  # ties, duplicates and embeddings that cancel out
+        values = rng.integers(-1, 2, cohort.embeddings.shape)
+        values[..., 0] += ~values.any(axis=2)  # of some length
+        cohort = replace(cohort, encodings=Encodings.of(cohort.roster.image_ids, values))
+    queries = [Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3)]
+    own = cohort.queries()[0]  # its patient is left out
+    by_photo = replace(own, patient_id=None, ids_are_file_names=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mien.core.rounded_rows.BYTES_PER_BLOCK", rows_per_block * representations * dimensions)
+        patch.setattr("mien.core.searcher.CENTROIDS_AT_A_TIME", 2)
+        searcher = searcher_of(dealt(cohort, rng, parts))
+        for method in ALL_METHODS:
+            for asked in (queries, [own], [by_photo]):
+                mine, theirs = (outcome(rank, gallery, asked, method, top=top) for gallery in (searcher, cohort))
+                assert mine == theirs  # to the last bit
+        assert outcome(examine, searcher, by_photo, top=top) == outcome(examine, cohort, by_photo, top=top)
+
+
+def outcome(answer, *asked, top):
+    """An answer, or why there is none."""
+    try:
+        return answer(*asked, top=top)
+    except (EmptyGalleryError, InvalidCohortError) as error:  # nobody else is there, or photos cancel out
+        return str(error)
+
+
+def test_parts_agree_with_plain_loops_where_the_own_patient_is_left_out(rng):
+    cohort = random_cohort(rng, disorders=6)
+    own = cohort.queries()[2]
+    gallery = as_plain_gallery(cohort, without=[own.patient_id])
+    photos = own.encodings.embeddings.astype(float).tolist()
+    for parts in (1, 3):
+        searcher = searcher_of(dealt(cohort, rng, parts))
+        for method in (method for method in ALL_METHODS if method.fusion != "none"):
+            [ranking] = rank(searcher, own, method, top=None)
+            expected = oracle.ranking(photos, gallery, method)
+            assert [line.disorder_id for line in ranking.disorders] == [disorder_id for _, disorder_id in expected]
+            assert [line.distance for line in ranking.disorders] == pytest.approx([d for d, _ in expected], abs=1e-6)
+
+
+def test_the_order_of_parts_does_not_matter(rng):
+    cohort = random_cohort(rng, disorders=5)
+    parts = dealt(cohort, rng, 4)
+    queries = [cohort.queries()[0], Query.of(random_query_arrays(rng, cohort, 2))]
+    for method in ALL_METHODS:
+        assert rank(searcher_of(parts), queries, method) == rank(searcher_of(parts[::-1]), queries, method)
+
+
+@pytest.mark.parametrize("limit", ["BOUNDS_AT_A_TIME", "EVIDENCE_AT_A_TIME"])
+def test_a_batch_of_queries_is_asked_in_several_goes(rng, monkeypatch, limit):
+    cohort = random_cohort(rng, disorders=5)
+    queries = [Query.of(random_query_arrays(rng, cohort, 2)) for _ in range(7)]
+    expected = rank(cohort, queries)
+    searcher = searcher_of(dealt(cohort, rng, 2))
+    goes = []
+    monkeypatch.setattr("mien.core.searcher.scan_part", lambda *of, **how: goes.append(of) or scan_part(*of, **how))
+    monkeypatch.setattr(f"mien.core.searcher.{limit}", 1)
+    assert rank(searcher, queries) == expected
+    assert len(goes) >= 2 * 7  # each query by itself, in two parts
+
+
+def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
+    """Bounds that are far off, but right, change no answer: every printed distance was measured."""
+    cohort = random_cohort(rng, disorders=30, dimensions=32)
+    queries = [Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 2)]
+    expected = [rank(cohort, queries, method) for method in ALL_METHODS]
+    measured = []
+
+    def loose(rows, probes, *, fine=False, only=None):
+        bounds = scan(rows, probes, fine=fine, only=only)
+        return Bounds(bounds.lower - 0.1, bounds.gap + 0.15, bounds.gap_of_probe)
+
+    def counted(rows, places, *others):
+        measured.append(len(places))
+        return distances(rows, places, *others)
+
+    distances = RoundedRows.distances
+    for module in ("gallery_part", "searcher"):
+        monkeypatch.setattr(f"mien.core.{module}.scan", loose)
+    monkeypatch.setattr(RoundedRows, "distances", counted)
+    for method, answers in zip(ALL_METHODS, expected, strict=True):
+        measured.clear()
+        found = rank(cohort, queries, method)
+        assert found == answers
+        assert sum(measured) >= sum(2 * len(ranking.disorders) for ranking in found)  # nearest image and centroid
+
+
+def test_many_left_by_a_coarse_scan_are_scanned_finely(rng):
+    """Random rows of many dimensions are all about as far away: bytes cannot tell them apart, exact rows can."""
+    cohort = random_cohort(rng, disorders=60, dimensions=512, representations=4)
+    query = Query.of(rng.standard_normal((1, 4, 512)))
+    scanner = searcher_of([cohort])
+    original = Searcher._scan
+
+    def watched(self, question, method, *, fine: bool):
+        seen.append(fine)
+        return original(self, question, method, fine=fine)
+
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Searcher, "_scan", watched)
+        [ranking] = rank(scanner, query, top=3)
+    assert seen == [False, True]
+    expected = oracle.ranking(query.encodings.embeddings.astype(float).tolist(), as_plain_gallery(cohort), FULL)
+    assert [line.disorder_id for line in ranking.disorders] == [disorder_id for _, disorder_id in expected[:3]]
+
+
+def test_a_large_gallery_is_scanned_in_blocks_that_are_let_go(rng, monkeypatch):
+    cohort = random_cohort(rng, disorders=5)
+    released = []
+    images = replace(cohort.index.images, let_go_codes=lambda start, end: released.append((start, end)))
+    index = replace(cohort.index, images=images)
+    query = Query.of(random_query_arrays(rng, cohort, 2))
+    expected = rank(cohort, query)
+    monkeypatch.setattr("mien.core.rounded_rows.BYTES_PER_BLOCK", 3 * images.exact.shape[1])
+    assert rank(index, query) == expected
+    assert released[: len(images) // 3] == [(start, start + 3) for start in range(0, len(images) - 2, 3)]
+
+
+def test_a_name_comes_from_whichever_part_has_it(rng):
+    named = random_cohort(rng, disorders=2, prefix="a")
+    labels = [Label(*label) for label in random_cohort(rng, disorders=2, prefix="b").roster.labels()]
+    ids = sorted({label.image_id for label in labels})
+    unnamed = Cohort.join(Encodings.of(ids, rng.standard_normal((len(ids), 3, 8))), labels)
+    for parts in ([named, unnamed], [unnamed, named]):
+        assert [disorder.name for disorder in searcher_of(parts).gallery.disorders] == ["Disorder 0", "Disorder 1"]
+
+
+def test_one_patient_in_two_parts_is_refused(rng):
+    cohort = random_cohort(rng)
+    with pytest.raises(
+        GalleryError, match=r"patients are in two of the galleries: 'p0-0', .* in part 1 and in part 2: each"
+    ):
+        searcher_of([cohort, cohort])
+
+
+def test_one_image_in_two_parts_is_refused():
+    parts = [
+        Cohort.of(np.eye(1), image_ids=["same"], patient_ids=[patient], disorder_ids=["A"]) for patient in ("p", "q")
+    ]
+    with pytest.raises(GalleryError, match=r"1 images are in two of the galleries: 'same'"):
+        searcher_of(parts)
+
+
+def test_parts_of_different_encoders_are_refused(rng):
+    first = random_cohort(rng, prefix="a")
+    second = random_cohort(rng, prefix="b")
+    named = [
+        replace(cohort, encodings=replace(cohort.encodings, encoder=Encoder(3, 8, name=name)))
+        for cohort, name in ((first, "one"), (second, "two"))
+    ]
+    with pytest.raises(EncoderMismatchError, match="the gallery part 2 is encoded by two"):
+        searcher_of(named)
+    with pytest.raises(EncoderMismatchError, match="the query is encoded"):
+        rank(searcher_of([first, second]), Query.of(np.ones((1, 1, 4))))
+
+
+def test_nobody_but_the_own_patient_is_refused(rng):
+    cohort = Cohort.of(np.eye(2), image_ids=["1", "2"], patient_ids=["p", "p"], disorder_ids=["A", "A"])
+    with pytest.raises(EmptyGalleryError, match=r"every gallery image belongs to the own patient of the images '1'"):
+        rank(searcher_of([cohort]), cohort.queries()[0], BASELINE)
+
+
+def test_questions_and_answers_can_travel(rng):
+    import pickle
+
+    cohort = random_cohort(rng)
+    parts = dealt(cohort, rng, 2)
+    asked = []
+
+    class Elsewhere(LocalParts):
+        def ask_each(self, questions):
+            asked.extend(questions)
+            there = [pickle.loads(pickle.dumps(question)) for question in questions]
+            return [
+                pickle.loads(pickle.dumps(question(part))) for question, part in zip(there, self.parts, strict=True)
+            ]
+
+    queries = [*cohort.queries()[:2], Query.of(random_query_arrays(rng, cohort, 2))]
+    searcher = Searcher.of(Elsewhere([part.index for part in parts]))
+    assert rank(searcher, queries) == rank(cohort, queries)
+    assert examine(searcher, queries[2]) == examine(cohort, queries[2])
+    assert all(isinstance(ask, partial) or ask.__module__.startswith("mien.") for ask in asked)
