@@ -112,7 +112,7 @@ def test_an_installed_package_can_name_it(tmp_path, monkeypatch):
     [
         ("nothing", "unknown score"),
         ("no.such.module:SCORE", "no score at"),
-        ("mien.core.method:FULL", "is not a mien Score"),
+        ("mien:FULL", "is not a mien Score"),
     ],
 )
 def test_a_score_that_is_none_is_refused(score, says):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mien.core.cohort import Cohort, Encodings
-from mien.core.errors import InvalidFileError, WrongArgumentError, shown
+from mien.core.errors import InvalidFileError, require, shown
 from mien.core.method import BASELINE, FULL, Method
 from mien.core.study import Study
 
@@ -23,8 +23,7 @@ def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = N
 
     given = [photos] if isinstance(photos, str | Path) else list(photos)
     for path in given:
-        if not isinstance(path, str | Path):
-            raise WrongArgumentError(f"{type(path).__name__} is no path: pass the paths of photos, or of a folder")
+        require(path, str | Path, "path", "the paths of photos, or of a folder")
     found = find_photos([Path(path) for path in given])
     loaded = encoder_for(None, encoder).load()
     results = list(loaded.encode([Photo(image_id, path) for image_id, path in found.items()]))
@@ -58,10 +57,8 @@ def evaluate(
 
     if isinstance(study, Cohort):
         study = cohort_study(study, "a cohort", seed=seed, folds=folds)
-    if not isinstance(study, Study):
-        raise WrongArgumentError(f"{type(study).__name__} is no study: pass a Study or a Cohort first, then methods")
+    require(study, Study, "study", "a Study or a Cohort first, then methods")
     for method in methods:
-        if not isinstance(method, Method):
-            raise WrongArgumentError(f"{type(method).__name__} is no method: pass a list of Method(...)")
+        require(method, Method, "method", "a list of Method(...)")
     every = list(dict.fromkeys([*methods, against]))
     return evaluated(Comparison(study.encodings, rounds_of(study), methods=every), every, seed=seed, against=against)

@@ -59,7 +59,7 @@ def test_a_notebook_shows_a_ranking_escaped_and_with_the_notice(rng):
     {
         "a path": (lambda cohort, query: rank("gallery", query), "str is no gallery: pass Gallery.open"),
         "swapped": (lambda cohort, query: rank(query, cohort), "Query is no gallery"),
-        "an array": (lambda cohort, query: rank(cohort, np.ones((1, 3, 8))), "ndarray is no query: make one"),
+        "an array": (lambda cohort, query: rank(cohort, np.ones((1, 3, 8))), "ndarray is no query: pass Query.of"),
         "a name": (lambda cohort, query: rank(cohort, query, "full"), "str is no method"),
         "no study": (lambda cohort, query: mien.evaluate("folder"), "str is no study"),
         "no methods": (lambda cohort, query: mien.evaluate(cohort, ["full"], folds=2), "str is no method"),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Query, rank
-from mien.core.errors import EmptyGalleryError, EncoderMismatchError, GalleryError, InvalidCohortError
+from mien.core.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
 from mien.core.examination import examine
 from mien.core.gallery_part import scan_part
 from mien.core.gallery_parts import LocalParts
@@ -125,7 +125,7 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
 
     def loose(rows, probes, *, fine=False, only=None):
         bounds = scan(rows, probes, fine=fine, only=only)
-        return Bounds(bounds.lower - 0.1, bounds.gap + 0.15, bounds.gap_of_probe)
+        return Bounds(bounds.lower - 0.1, bounds.upper + 0.05)
 
     def counted(rows, places, *others):
         measured.append(len(places))
@@ -171,7 +171,7 @@ def test_a_large_gallery_is_scanned_in_blocks_that_are_let_go(rng, monkeypatch):
     expected = rank(cohort, query)
     monkeypatch.setattr("mien.core.rounded_rows.BYTES_PER_BLOCK", 3 * images.exact.shape[1])
     assert rank(index, query) == expected
-    assert released[: len(images) // 3] == [(start, start + 3) for start in range(0, len(images) - 2, 3)]
+    assert set(released) == {(start, start + 3) for start in range(0, len(images), 3)}
 
 
 def test_a_name_comes_from_whichever_part_has_it(rng):
@@ -181,22 +181,6 @@ def test_a_name_comes_from_whichever_part_has_it(rng):
     unnamed = Cohort.join(Encodings.of(ids, rng.standard_normal((len(ids), 3, 8))), labels)
     for parts in ([named, unnamed], [unnamed, named]):
         assert [disorder.name for disorder in searcher_of(parts).gallery.disorders] == ["Disorder 0", "Disorder 1"]
-
-
-def test_one_patient_in_two_parts_is_refused(rng):
-    cohort = random_cohort(rng)
-    with pytest.raises(
-        GalleryError, match=r"patients are in two of the galleries: 'p0-0', .* in part 1 and in part 2: each"
-    ):
-        searcher_of([cohort, cohort])
-
-
-def test_one_image_in_two_parts_is_refused():
-    parts = [
-        Cohort.of(np.eye(1), image_ids=["same"], patient_ids=[patient], disorder_ids=["A"]) for patient in ("p", "q")
-    ]
-    with pytest.raises(GalleryError, match=r"1 images are in two of the galleries: 'same'"):
-        searcher_of(parts)
 
 
 def test_parts_of_different_encoders_are_refused(rng):

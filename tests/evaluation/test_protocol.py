@@ -8,12 +8,12 @@ import pytest
 from mien import BASELINE, FULL, Cohort, Encodings, Label, Method
 from mien.core.errors import InvalidStudyError
 from mien.core.method import TWELVE_METHODS
-from mien.core.outcomes import MISSED
 from mien.core.study import Fold, Split, Study
 from mien.evaluation.accuracy import accuracy, pooled_outcomes
 from mien.evaluation.cases import rounds_of, validation_rounds
 from mien.evaluation.comparison import GALLERIES, Comparison
 from mien.evaluation.folds import cohort_study
+from mien.evaluation.outcomes import MISSED
 from mien.evaluation.results import evaluate, not_in_gallery
 
 from cohorts import random_cohort

@@ -128,7 +128,7 @@ class Cluster:
             raise ClusterError("the cluster has no workers: start some (dask worker ADDRESS)") from error
 
 
-class PartsOnWorkers(Generic[Part]):
+class PartsOnWorkers(Parts[Part]):
     """Parts, each on one worker. Those of a worker that is lost are loaded by the others, and asked again."""
 
     def __init__(self, cluster: Cluster, loads: Sequence[Callable[[], Part]]) -> None:
@@ -141,10 +141,6 @@ class PartsOnWorkers(Generic[Part]):
 
     def __len__(self) -> int:
         return len(self.loads)
-
-    def ask(self, question: Callable[[Part], Answer]) -> list[Answer]:
-        """The answers of all parts."""
-        return self.ask_each([question] * len(self))
 
     def ask_each(self, questions: Sequence[Callable[[Part], Answer]]) -> list[Answer]:
         """The answers, where each part gets a question of its own."""

@@ -60,17 +60,12 @@ class Ranking(NamedTuple):
 
     def _repr_html_(self) -> str:
         """The lines as a notebook shows them."""
-        heads = "rank", "disorder", "distance", "nearest patient", "gallery patients"
-        rows = (
-            (
-                *(str(line.rank), line.disorder_name or line.disorder_id, f"{line.distance:.3f}"),
-                *(line.nearest_patient_id, str(line.gallery_patients)),
-            )
-            for line in self.disorders
-        )
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        head = "".join(f"<th>{name}</th>" for name in heads)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{NOTICE}</p>"
+        lines = [("rank", "disorder", "distance", "nearest patient", "gallery patients")]
+        for line in self.disorders:
+            name, distance = line.disorder_name or line.disorder_id, f"{line.distance:.3f}"
+            lines.append((str(line.rank), name, distance, line.nearest_patient_id, str(line.gallery_patients)))
+        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in line) for line in lines)
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table><p>{NOTICE}</p>"
 
 
 class MeasuredPairs(NamedTuple):

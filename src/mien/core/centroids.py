@@ -87,11 +87,6 @@ def group_means(values: Floats, first_of_group: Ints) -> Float64s:
     return means
 
 
-def image_sums(embeddings: Floats, first_image: Ints) -> Sums:
-    """What image-weighted centroids are means of; images sorted by disorder, `first_image` of each."""
-    return Sums.of_groups(embeddings, first_image)
-
-
 def patient_sums(embeddings: Floats, patient_of_row: Ints, first_image: Ints) -> Sums:
     """What patient-weighted centroids are means of: a mean for each patient, added up over those of a disorder.
 
@@ -109,7 +104,7 @@ def image_weighted_centroids(embeddings: Floats, first_image: Ints) -> Float64s:
     [[[2.0]]]
     """
     # raw mean: the paper averages without normalising, so long vectors weigh more
-    return image_sums(embeddings, first_image).means
+    return Sums.of_groups(embeddings, first_image).means
 
 
 def patient_weighted_centroids(embeddings: Floats, patient_of_row: Ints, first_image: Ints) -> Float64s:

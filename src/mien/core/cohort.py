@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -51,9 +52,14 @@ class Encodings:
         return are_normalised(self.embeddings)
 
     def only(self, rows: Sequence[int] | Ints) -> Encodings:
-        """Some of the images, in the order asked for."""
+        """Some of the images, each once, in the order asked for; they are checked already."""
         chosen = np.asarray(rows, dtype=np.intp)
-        return Encodings(tuple(self.image_ids[row] for row in chosen.tolist()), self.embeddings[chosen], self.encoder)
+        some = copy(self)
+        some.__dict__.update(
+            image_ids=tuple(self.image_ids[row] for row in chosen.tolist()), embeddings=self.embeddings[chosen]
+        )
+        some.__dict__.pop("normalised", None)
+        return some
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ import numpy as np
 from mien.core.arrays import Bools, Float32s, Float64s, Floats
 from mien.core.errors import InvalidCohortError, shown
 
-FEW_ROWS = 64
-ROWS_PER_BLOCK = 256  # 6 MB of GM-Arc's rows
+ROWS_PER_BLOCK = 256  # whose lengths are looked at
 ROUNDING_OF_LENGTHS = 1e-3  # numbers of half precision, the coarsest in use, move a length of one by 2 ** -11 at most
 
 
@@ -102,22 +101,5 @@ def mean_cosine_distance(rows: Floats, others: Floats) -> Floats:
     >>> mean_cosine_distance(a, b).round(6)
     array([[0.5]])
     """
-    distances = products(rows, others)
+    distances: Floats = rows @ others.T
     return np.subtract(1, distances, out=distances)
-
-
-def products(rows: Floats, others: Floats) -> Floats:
-    """All products of two sets of rows, `rows @ others.T`.
-
-    BLAS copies both operands before it multiplies. For a few rows and many others that copy is most of the time, unless
-    the others come in blocks that stay in the cache.
-    """
-    if not 1 < len(rows) <= FEW_ROWS:
-        plain: Floats = rows @ others.T
-        return plain
-    columns = np.ascontiguousarray(rows.T)
-    found = np.empty((len(others), len(rows)), np.result_type(rows, others))
-    for start in range(0, len(others), ROWS_PER_BLOCK):
-        block = slice(start, start + ROWS_PER_BLOCK)
-        np.matmul(others[block], columns, out=found[block])
-    return np.ascontiguousarray(found.T)

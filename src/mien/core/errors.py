@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import UnionType
 from typing import Any
 
 LISTED_PROBLEMS = 100
@@ -61,6 +62,12 @@ def _again(kind: type[MienError], args: tuple[Any, ...], fields: dict[str, Any])
 
 class WrongArgumentError(MienError, TypeError):
     """A Python function was given something else than it takes."""
+
+
+def require(argument: object, kind: type | UnionType, name: str, advice: str) -> None:
+    """Refuses an argument of another kind, and says what to pass."""
+    if not isinstance(argument, kind):
+        raise WrongArgumentError(f"{type(argument).__name__} is no {name}: pass {advice}")
 
 
 class InvalidMethodError(MienError, ValueError):

@@ -30,6 +30,7 @@ class Question(NamedTuple):
 
     rows: Float32s  # (probes, width)
     query_of_probe: Ints  # sorted
+    photos: Ints  # of the query, of each probe
     own_patients: tuple[tuple[str, ...], ...]  # of each query: they are left out
     lost: tuple[tuple[int, str], ...]  # query and disorder id, where a disorder loses images with the own patients
     centroid: CentroidKind
@@ -184,12 +185,13 @@ def _scan_labels(
     else:
         bounds = scan(index.images, question.rows, fine=fine)
         if len(roster.image_of_label) > len(roster.image_ids):
-            bounds = bounds.take(roster.image_of_label)
+            bounds = Bounds(*(bound[roster.image_of_label] for bound in bounds))
     for query, patients in enumerate(own):
         if patients:
             patient_of_label = roster.patient_of_label if labels is None else roster.patient_of_label[labels]
             left_out = np.flatnonzero(np.isin(patient_of_label, patients))
-            bounds.lower[np.ix_(left_out, np.flatnonzero(question.query_of_probe == query))] = np.inf
+            for bound in bounds:
+                bound[np.ix_(left_out, np.flatnonzero(question.query_of_probe == query))] = np.inf
     return bounds
 
 

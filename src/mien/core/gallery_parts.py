@@ -1,10 +1,17 @@
-"""Work on something that is in several parts: in this process, or on the machines of a cluster."""
+"""Things in several parts, in this process or on the machines of a cluster: how they are asked, who is in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from mien.core.arrays import Ints
+from mien.core.encoder import Encoder
+from mien.core.index import GalleryIndex
+from mien.core.roster import Disorder
 
 Part = TypeVar("Part")
 Part_co = TypeVar("Part_co", covariant=True)
@@ -22,6 +29,7 @@ class Parts(Protocol[Part_co]):
 
     def ask(self, question: Callable[[Part_co], Answer]) -> list[Answer]:
         """Every part's answer, in the order of the parts."""
+        return self.ask_each([question] * len(self))
 
     def ask_each(self, questions: Sequence[Callable[[Part_co], Answer]]) -> list[Answer]:
         """The answers, where each part gets a question of its own."""
@@ -33,7 +41,7 @@ class Parts(Protocol[Part_co]):
 
 
 @dataclass(frozen=True)
-class LocalParts(Generic[Part]):
+class LocalParts(Parts[Part]):
     """Parts that are in this process.
 
     >>> LocalParts(["ab", "c"]).ask(len)
@@ -47,10 +55,6 @@ class LocalParts(Generic[Part]):
     def __len__(self) -> int:
         return len(self.parts)
 
-    def ask(self, question: Callable[[Part], Answer]) -> list[Answer]:
-        """Every part's answer."""
-        return self.ask_each([question] * len(self))
-
     def ask_each(self, questions: Sequence[Callable[[Part], Answer]]) -> list[Answer]:
         """The answers, where each part gets a question of its own."""
         return [question(part) for question, part in zip(questions, self.parts, strict=True)]
@@ -60,3 +64,62 @@ class LocalParts(Generic[Part]):
     ) -> list[Combined]:
         """All parts' answers to each question, put together."""
         return [combine(self.ask(question)) for question in questions]
+
+
+class GallerySummary(NamedTuple):
+    """Who is in a gallery, and which of them in which part."""
+
+    encoder: Encoder
+    disorders: tuple[Disorder, ...]  # sorted by id
+    images_of_disorder: Ints
+    patients_of_disorder: Ints
+    images: int
+    patients: int
+    disorders_of_parts: tuple[Ints, ...]  # where each part's disorders stand among all
+    images_of_parts: tuple[Ints, ...]  # of each part's disorders
+
+
+def summary_of_parts(parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> GallerySummary:
+    """Asks the parts, which have these names; different encoders are refused."""
+    summaries = parts.ask(summary_of)
+    if len(summaries) == 1:
+        return summaries[0]
+    called = names or [f"part {number + 1}" for number in range(len(summaries))]
+    encoder = summaries[0].encoder
+    for name, summary in zip(called[1:], summaries[1:], strict=True):
+        summary.encoder.require_same(encoder, here=f"the gallery {name}", there=f"the gallery {called[0]}")
+        encoder = encoder.completed_by(summary.encoder)
+    disorder_of: dict[str, Disorder] = {}
+    for summary in summaries:
+        for disorder in summary.disorders:
+            known = disorder_of.get(disorder.disorder_id, disorder)
+            disorder_of[disorder.disorder_id] = Disorder(
+                known.disorder_id, known.name or disorder.name, known.omim or disorder.omim
+            )
+    disorders = tuple(disorder_of[disorder_id] for disorder_id in sorted(disorder_of))
+    place_of = {disorder.disorder_id: place for place, disorder in enumerate(disorders)}
+    places = [np.array([place_of[disorder.disorder_id] for disorder in summary.disorders]) for summary in summaries]
+    images, patients = np.zeros((2, len(disorders)), dtype=np.intp)
+    for summary, of_part in zip(summaries, places, strict=True):
+        images[of_part] += summary.images_of_disorder
+        patients[of_part] += summary.patients_of_disorder
+    return GallerySummary(
+        encoder,
+        disorders,
+        images,
+        patients,
+        sum(summary.images for summary in summaries),
+        sum(summary.patients for summary in summaries),
+        tuple(places),
+        tuple(summary.images_of_disorder for summary in summaries),
+    )
+
+
+def summary_of(index: GalleryIndex) -> GallerySummary:
+    """What a part says of itself."""
+    roster = index.roster
+    images, patients = roster.images_of_disorder, roster.patients_of_disorder
+    sizes = len(roster.image_ids), len(roster.patient_ids)
+    return GallerySummary(
+        index.encoder, roster.disorders, images, patients, *sizes, (np.arange(len(images)),), (images,)
+    )

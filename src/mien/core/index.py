@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mien.core.arrays import Float64s, Floats, Ints
-from mien.core.centroids import FIRST, Sums, image_sums, patient_sums
+from mien.core.centroids import FIRST, Sums, patient_sums
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError
@@ -70,9 +70,7 @@ class GalleryIndex:
 
 def disorder_sums(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> Sums:
     """What the centroid (1, representations, dimensions) of a disorder's images, sorted by patient, is the mean of."""
-    if kind == "image":
-        return image_sums(embeddings, FIRST)
-    return patient_sums(embeddings, patient_of_row, FIRST)
+    return Sums.of_groups(embeddings, FIRST) if kind == "image" else patient_sums(embeddings, patient_of_row, FIRST)
 
 
 def matrices_of(

@@ -57,7 +57,7 @@ class Method:
     @property
     def parameters(self) -> dict[str, float]:
         """The score's parameters by name."""
-        return {parameter.name: value for parameter, value in zip(self.scoring.parameters, self.values, strict=True)}
+        return dict(zip(self.scoring.parameter_names, self.values, strict=True))
 
     @property
     def _arguments(self) -> dict[str, float]:
@@ -98,7 +98,7 @@ class Method:
         fusion, _, rest = text.partition(" x ")
         score, *written = rest.split() or [""]
         try:
-            names = [parameter.name for parameter in cls(fusion, score).scoring.parameters][: len(written)]
+            names = cls(fusion, score).scoring.parameter_names[: len(written)]
             return cls(fusion, score, **dict(zip(names, map(float, written), strict=True)))
         except ValueError as error:  # no number, or one too many
             raise InvalidMethodError(f"unknown method {text!r}: write it like 'full' or 'none x hybrid 0.5'") from error
@@ -129,15 +129,9 @@ def method_of(
 
 
 def _belongs_elsewhere(parameter: str, scoring: Score) -> str:
-    using = [
-        score.name
-        for score in known_scores().values()
-        if parameter in {name for each in score.parameters for name in (each.name, each.argument)}
-    ]
-    if using:
-        return f"{parameter} belongs to the score {' or '.join(using)}, not to {scoring.name}"
-    taken = ", ".join(each.name for each in scoring.parameters) or "none"
-    return f"{parameter} is no parameter of the score {scoring.name}: it has {taken}"
+    names = {score.name: [*score.parameter_names] for score in (*known_scores().values(), scoring)}
+    using = [name for name, taken in names.items() if parameter in taken] or ["no known score"]
+    return f"{parameter} belongs to {' or '.join(using)}, not to {scoring.name}, which takes {names[scoring.name]}"
 
 
 TWELVE_METHODS = tuple(

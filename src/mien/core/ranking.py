@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from mien.core.answers import Ranking
 from mien.core.cohort import Query
-from mien.core.errors import InvalidMethodError, WrongArgumentError
+from mien.core.errors import InvalidMethodError, WrongArgumentError, require
 from mien.core.gallery_parts import LocalParts
 from mien.core.index import GalleryIndex
 from mien.core.method import FULL, Method
@@ -35,11 +35,10 @@ def searcher_of(gallery: HasIndex | HasSearcher) -> Searcher:
     """What ranks queries against a gallery."""
     if isinstance(gallery, HasSearcher):
         return gallery.searcher
-    if getattr(type(gallery), "index", None) is None or isinstance(gallery, str | list | tuple):
-        raise WrongArgumentError(
-            f"{type(gallery).__name__} is no gallery: pass Gallery.open(directory) or a Cohort first, then queries"
-        )
-    return Searcher.of(LocalParts([gallery.index]))
+    index = getattr(gallery, "index", None)
+    if not isinstance(index, GalleryIndex):
+        raise WrongArgumentError(f"{type(gallery).__name__} is no gallery: pass Gallery.open(directory) or a Cohort")
+    return Searcher.of(LocalParts([index]))
 
 
 def rank(
@@ -60,10 +59,8 @@ def rank(
     searcher = searcher_of(gallery)
     asked = [queries] if isinstance(queries, Query) else list(queries)
     for query in asked:
-        if not isinstance(query, Query):
-            raise WrongArgumentError(f"{type(query).__name__} is no query: make one with Query.of(embeddings)")
-    if not isinstance(method, Method):
-        raise WrongArgumentError(f"{type(method).__name__} is no method: pass Method(...), BASELINE or FULL")
+        require(query, Query, "query", "Query.of(embeddings)")
+    require(method, Method, "method", "Method(...), BASELINE or FULL")
     if top is not None and top < 1:
         raise InvalidMethodError(f"top is {top}: rank at least one disorder")
     for encoder in {query.encodings.encoder for query in asked}:

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from mien.core.arrays import Float32s, Float64s, Floats, Int8s, Ints
 from mien.core.byte_products import byte_products, on_all_cores
-from mien.core.embeddings import products
 
 LetGo = Callable[[int, int], None]  # of rows that were read, where they are mapped from a file
 
@@ -60,22 +59,10 @@ class RoundedRows:
 
 
 class Bounds(NamedTuple):
-    """Bounds (rows, probes) of distances: a lower one, and by how much the upper one lies above it."""
+    """Bounds (rows, probes) of distances."""
 
     lower: Float32s
-    gap: Float32s  # (rows, 1) or (1, 1), beside the probes' own
-    gap_of_probe: Float32s  # (1, probes)
-
-    def take(self, rows: Ints) -> Bounds:
-        """Of some rows, as often as they are named."""
-        return Bounds(self.lower[rows], self.gap[rows] if len(self.gap) > 1 else self.gap, self.gap_of_probe)
-
-    @property
-    def upper(self) -> Float32s:
-        """The upper bounds."""
-        upper = self.lower + self.gap
-        upper += self.gap_of_probe
-        return upper
+    upper: Float32s
 
 
 def rounded(rows: Floats) -> tuple[Int8s, Float32s]:
@@ -116,9 +103,9 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     lower = np.empty((count, len(probes)), np.float32)
     if fine:
         for some, block in _blocks(rows.exact, only):
-            np.subtract(1 - 2 * rounding, products(probes, block()).T, out=lower[some])
+            np.subtract(1 - 2 * rounding, block() @ probes.T, out=lower[some])
             rows.let_go_exact(some.start, some.stop)
-        return Bounds(lower, np.zeros((1, 1), np.float32), np.full((1, len(probes)), 4 * rounding))
+        return Bounds(lower, lower + 4 * rounding)
     codes, steps = rounded(probes)
     multiply = byte_products(codes)
 
@@ -133,9 +120,12 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     lower *= -steps[:, 0]
     of_row = rest * (1 + steps[:, 1].max())
     of_probe = (steps[:, 1] + 3 * rounding)[np.newaxis]  # beside measuring, what these lines round
-    lower += 1 - of_row
+    lower += 1
+    upper = lower + of_row
+    upper += of_probe
+    lower -= of_row
     lower -= of_probe
-    return Bounds(lower, 2 * of_row, 2 * of_probe)
+    return Bounds(lower, upper)
 
 
 def _blocks(matrix: npt.NDArray[Any], only: Ints | None) -> Iterator[tuple[slice, Callable[[], npt.NDArray[Any]]]]:

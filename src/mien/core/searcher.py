@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +38,7 @@ from mien.core.gallery_part import (
     scan_part,
     smallest_of_runs,
 )
-from mien.core.gallery_parts import Parts
-from mien.core.gallery_summary import GallerySummary, summary_of_parts
+from mien.core.gallery_parts import GallerySummary, Parts, summary_of_parts
 from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.method import Method
 from mien.core.rounded_rows import RoundedRows, pair_distances, scan
@@ -61,17 +61,15 @@ class AskedQuery(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """What a scan of all parts found of probes and disorders."""
+    """What a scan of all parts found of probes and disorders, in arrays that broadcast to (probes, disorders)."""
 
     parts: Sequence[ScannedPart]
-    lower: Floats  # (probes, slots)
-    upper: Floats
-    lower_centroid: Float64s  # (probes, disorders)
-    upper_centroid: Float64s
-    centroid_of_rest: dict[tuple[int, int], float]  # exact, by probe and disorder, where a disorder loses images
-    images: Ints  # (probes or 1, disorders)
-    patients: Ints
-    neighbours: Ints  # (probes or 1, disorders)
+    lower: Evidence
+    upper: Evidence
+    there: Bools  # whether an image is left to compare with
+    neighbours: Ints  # how many nearest images count
+    threshold: Float32s  # no image farther than this is one of them
+    centroid_of_rest: dict[tuple[int, int], float]  # measured, by probe and disorder, where a disorder loses images
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +98,7 @@ class Searcher:
 
     @classmethod
     def of(cls, parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> Searcher:
-        """Asks the parts who is in them; different encoders, or a patient or an image in two parts, are refused.
-
-        `names` are what the parts are called.
-        """
+        """Asks the parts, which have these names, who is in them; different encoders are refused."""
         return cls(parts, summary_of_parts(parts, names))
 
     def __repr__(self) -> str:
@@ -156,97 +151,81 @@ class Searcher:
 
     def _rank(self, batch: Sequence[AskedQuery], method: Method, top: int | None) -> Iterator[Ranking]:
         question = self._question(batch, method)
-        photos = np.array([len(asked.query.encodings.image_ids) for asked in batch])[question.query_of_probe]
-        scanned, near = self._shortlist(question, method, photos, top)
+        scanned, near = self._shortlist(question, method, top)
         for number, asked in enumerate(batch):
             if not near[number].any():
                 raise _nobody_left(asked.query)
-        probe, disorder = np.nonzero(near[question.query_of_probe])
-        pairs = self._measure(question, scanned, probe, disorder, method, photos)
+        pairs = self._measure(question, scanned, method, *np.nonzero(near[question.query_of_probe]))
         lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
         for (query, own), disorders in zip(batch, lists, strict=True):
             yield Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
 
     def _question(self, batch: Sequence[AskedQuery], method: Method) -> Question:
         rows, query_of_probe = probe_rows([asked.query for asked in batch], method.fusion)
+        photos = np.array([len(asked.query.encodings.image_ids) for asked in batch])
         own = tuple(asked.own_patients for asked in batch)
         lost: set[tuple[int, str]] = set()
         for answer in self.parts.ask(partial(disorders_of, patients=own)) if any(own) else ():
             lost |= {(query, disorder_id) for query, ids in enumerate(answer) for disorder_id in ids}
         neighbours = method.neighbours(self.gallery.images_of_disorder)
-        ids = (disorder.disorder_id for disorder in self.gallery.disorders)
-        counted = None if (neighbours == 1).all() else dict(zip(ids, neighbours.tolist(), strict=True))
+        counted = None if (neighbours == 1).all() else dict(zip(self._place, neighbours.tolist(), strict=True))
         centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
-        return Question(rows, query_of_probe, own, tuple(sorted(lost)), centroid, counted)
+        return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(sorted(lost)), centroid, counted)
 
-    def _shortlist(self, question: Question, method: Method, photos: Ints, top: int | None) -> tuple[Scanned, Bools]:
+    def _shortlist(self, question: Question, method: Method, top: int | None) -> tuple[Scanned, Bools]:
         """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
-        every = top is None or top >= len(self.gallery.disorders)
-        fine = every and len(question.rows) >= FEW_PROBES
-        scanned = self._scan(question, method, fine=fine)
-        near = self._near(question, scanned, method, photos, None if every else top)
-        if not every and near.mean() > MANY_LEFT:
-            scanned = self._scan(question, method, fine=True)
-            near = self._near(question, scanned, method, photos, top)
+        first_of_query = np.searchsorted(question.query_of_probe, np.arange(len(question.own_patients)))
+        if top is None or top >= len(self.gallery.disorders):
+            scanned = self._scan(question, method, fine=len(question.rows) >= FEW_PROBES)
+            return scanned, scanned.there[first_of_query]
+        for fine in (False, True):
+            scanned = self._scan(question, method, fine=fine)
+            low, high = (
+                fuse_distances(np.where(scanned.there, method.distance(evidence), np.inf), first_of_query)
+                for evidence in (scanned.lower, scanned.upper)
+            )
+            last = np.sort(high, axis=1)[:, [top - 1]]
+            near = np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
+            if near.mean() <= MANY_LEFT:
+                break
         return scanned, near
 
-    def _near(self, question: Question, scanned: Scanned, method: Method, photos: Ints, top: int | None) -> Bools:
-        first_slot = self._first_slot(method)
-        there = np.isfinite(scanned.lower[:, first_slot])
-        first_of_query = np.searchsorted(question.query_of_probe, np.arange(len(question.own_patients)))
-        if top is None:
-            near: Bools = there[first_of_query]
-            return near
-        low, high = (
-            np.where(
-                there,
-                method.distance(
-                    Evidence(
-                        nearest=slots[:, first_slot].clip(0, FARTHEST),
-                        nearest_mean=_means(slots, first_slot, scanned.neighbours).clip(0, FARTHEST),
-                        centroid=centroid.clip(0, FARTHEST),
-                        gallery_images=scanned.images,
-                        gallery_patients=scanned.patients,
-                        photos=photos[:, np.newaxis],
-                    )
-                ),
-                np.inf,
-            )
-            for slots, centroid in ((scanned.lower, scanned.lower_centroid), (scanned.upper, scanned.upper_centroid))
-        )
-        low, high = (fuse_distances(bound, first_of_query) for bound in (low, high))
-        last = np.partition(high, top - 1, axis=1)[:, top - 1 : top]
-        enough: Bools = low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf)
-        return enough & np.isfinite(low)
-
-    def _first_slot(self, method: Method) -> Ints:
-        slots = method.neighbours(self.gallery.images_of_disorder)
-        return np.cumsum(slots) - slots
-
     def _scan(self, question: Question, method: Method, *, fine: bool) -> Scanned:
-        parts = self.parts.ask(partial(scan_part, question=question, fine=fine))
+        shape = len(question.rows), len(self.gallery.disorders)
         slots = method.neighbours(self.gallery.images_of_disorder)
-        lower, upper = (self._merged([getattr(part, name) for part in parts], slots) for name in ("lower", "upper"))
-        centroids = scan(self.centroids(question.centroid), question.rows, fine=fine)
+        first_slot = np.cumsum(slots) - slots
         images, patients, neighbours = (
-            np.atleast_2d(counts)
-            for counts in (self.gallery.images_of_disorder, self.gallery.patients_of_disorder, slots)
+            np.broadcast_to(of, shape)
+            for of in (self.gallery.images_of_disorder, self.gallery.patients_of_disorder, slots)
         )
-        exact: dict[tuple[int, int], float] = {}
-        lower_centroid, upper_centroid = centroids.lower.T.astype(np.float64), centroids.upper.T.astype(np.float64)
+        parts = self.parts.ask(partial(scan_part, question=question, fine=fine))
+        centroids = scan(self.centroids(question.centroid), question.rows, fine=fine)
+        centroid = [bound.T.astype(np.float64) for bound in (centroids.lower, centroids.upper)]
+        measured: dict[tuple[int, int], float] = {}
         if question.lost:
-            shape = len(question.rows), len(self.gallery.disorders)
-            images, patients, neighbours = (np.broadcast_to(of, shape).copy() for of in (images, patients, neighbours))
+            images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
         for (query, disorder_id), rest in _joined_rests(parts).items():
-            disorder = self._place[disorder_id]
-            probes = np.flatnonzero(question.query_of_probe == query)
-            images[probes, disorder], patients[probes, disorder] = rest.images, rest.patients
-            neighbours[probes, disorder] = np.minimum(method.neighbours(np.array([rest.images])), slots[disorder])
-            row = np.broadcast_to(_unit_row(rest.sums), (len(probes), question.rows.shape[1]))
-            distances = pair_distances(row, question.rows[probes])
-            lower_centroid[probes, disorder] = upper_centroid[probes, disorder] = distances
-            exact |= {(probe, disorder): of for probe, of in zip(probes.tolist(), distances.tolist(), strict=True)}
-        return Scanned(parts, lower, upper, lower_centroid, upper_centroid, exact, images, patients, neighbours)
+            place = np.flatnonzero(question.query_of_probe == query), self._place[disorder_id]
+            images[place], patients[place] = rest.images, rest.patients
+            neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[place[1]]))
+            for probe in place[0].tolist():
+                [distance] = pair_distances(_unit_row(rest.sums), question.rows[[probe]])
+                measured[probe, place[1]] = centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
+        lower, upper = (self._merged([getattr(part, name) for part in parts], slots) for name in ("lower", "upper"))
+        low, high = (
+            Evidence(
+                nearest=nearest[:, first_slot].clip(0, FARTHEST),
+                nearest_mean=_means(nearest, first_slot, neighbours).clip(0, FARTHEST),
+                centroid=to_centroid.clip(0, FARTHEST),
+                gallery_images=images,
+                gallery_patients=patients,
+                photos=question.photos[:, np.newaxis],
+            )
+            for nearest, to_centroid in zip((lower, upper), centroid, strict=True)
+        )
+        last = np.take_along_axis(upper, first_slot + neighbours - 1, axis=1).astype(np.float32)
+        there, threshold = np.isfinite(lower[:, first_slot]), np.nextafter(last, np.float32(np.inf))
+        return Scanned(parts, low, high, there, neighbours, threshold, measured)
 
     def _merged(self, bounds: Sequence[Float32s], slots: Ints) -> Float64s:
         """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
@@ -263,15 +242,10 @@ class Searcher:
         return smallest_of_runs(np.concatenate(bounds)[order], first, slots).T.astype(np.float64)
 
     def _measure(
-        self, question: Question, scanned: Scanned, probe: Ints, disorder: Ints, method: Method, photos: Ints
+        self, question: Question, scanned: Scanned, method: Method, probe: Ints, disorder: Ints
     ) -> MeasuredPairs:
-        """Exact distances of pairs, and the score of them."""
-        images, patients, neighbours = (
-            np.broadcast_to(of, (len(question.rows), len(self.gallery.disorders)))[probe, disorder]
-            for of in (scanned.images, scanned.patients, scanned.neighbours)
-        )
-        threshold = scanned.upper[probe, self._first_slot(method)[disorder] + neighbours - 1].astype(np.float32)
-        threshold = np.nextafter(threshold, np.float32(np.inf))
+        """Exact distances of probes and disorders, and the score of them."""
+        neighbours, threshold = scanned.neighbours[probe, disorder], scanned.threshold[probe, disorder]
         asks, asked = [], []
         for place_of, part in zip(self._place_in_part, scanned.parts, strict=True):
             here = np.flatnonzero(place_of[disorder] >= 0)
@@ -280,14 +254,15 @@ class Searcher:
             asked.append(here)
         first, distance, who = _joined(self.parts.ask_each(asks), asked, neighbours)
         centroid = self.centroids(question.centroid).distances(disorder, question.rows, probe)
+        images, patients = (
+            of[probe, disorder] for of in (scanned.lower.gallery_images, scanned.lower.gallery_patients)
+        )
         for pair in np.flatnonzero(images < self.gallery.images_of_disorder[disorder]).tolist():
             centroid[pair] = scanned.centroid_of_rest[int(probe[pair]), int(disorder[pair])]
         nearest = distance[first]
         mean = nearest if len(distance) == len(first) else np.add.reduceat(distance, first) / neighbours
-        evidence = Evidence(nearest, mean, centroid, images, patients, photos[probe])
-        return MeasuredPairs(
-            probe, disorder, np.asarray(method.distance(evidence)), nearest, centroid, who, images, patients
-        )
+        scored = method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))
+        return MeasuredPairs(probe, disorder, np.asarray(scored), nearest, centroid, who, images, patients)
 
     @cached_property
     def _place(self) -> dict[str, int]:
@@ -361,27 +336,21 @@ def _joined(
 
 
 def _means(slots: Floats, first_slot: Ints, counts: Ints) -> Floats:
-    """The mean of the first so many slots of each disorder; `counts` is (probes or 1, disorders)."""
+    """The mean of the first so many slots of each disorder; `counts` is (probes, disorders)."""
     lengths = np.diff(first_slot, append=slots.shape[1])
     if (lengths == 1).all():
         return slots[:, first_slot]
     place = np.arange(slots.shape[1]) - first_slot.repeat(lengths)
-    counted = np.where(place < counts.repeat(lengths, axis=1), slots, 0)
+    counted = np.where(place < np.repeat(counts, lengths, axis=1), slots, 0)
     return np.asarray(np.add.reduceat(counted, first_slot, axis=1) / counts)
 
 
 def _batches(queries: Sequence[AskedQuery], most_images: int) -> Iterator[list[AskedQuery]]:
-    """Queries a few at a time; one with more images than that stands alone."""
-    batch: list[AskedQuery] = []
-    images = 0
-    for asked in queries:
-        images += len(asked.query.encodings.image_ids)
-        if batch and images > most_images:
-            yield batch
-            batch, images = [], len(asked.query.encodings.image_ids)
-        batch.append(asked)
-    if batch:
-        yield batch
+    """Queries a few at a time: those whose first images are in the same so many."""
+    images = [len(asked.query.encodings.image_ids) for asked in queries]
+    batch_of = (np.cumsum(images) - images) // most_images
+    for _, batch in groupby(zip(batch_of.tolist(), queries, strict=True), key=lambda numbered: numbered[0]):
+        yield [asked for _, asked in batch]
 
 
 def _nobody_left(query: Query) -> EmptyGalleryError:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.arrays import Float64s, Ints
-from mien.core.outcomes import mean_per_disorder, patient_outcomes
 from mien.evaluation.comparison import Ranks
+from mien.evaluation.outcomes import mean_per_disorder, patient_outcomes
 
 TOPS = (1, 5, 10, 30)
 

@@ -20,9 +20,9 @@ from mien.core.errors import InvalidMethodError
 from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.index import CentroidKind
 from mien.core.method import Method
-from mien.core.outcomes import MISSED
 from mien.core.progress import Progress, silent
 from mien.evaluation.cases import Case, Round
+from mien.evaluation.outcomes import MISSED
 from mien.evaluation.pool import Gallery, Groups, Pool, check_parts
 from mien.evaluation.side_by_side import side_by_side
 from mien.evaluation.tables import Comparer, Probe, Table, blocks_of

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.method import BASELINE, Method
-from mien.core.outcomes import MISSED
 from mien.evaluation.accuracy import pooled_outcomes, tops
 from mien.evaluation.bootstrap import RESAMPLES, Interval, bootstrap_means, interval_of
 from mien.evaluation.comparison import Comparison, GalleryName, Ranks, SetName
+from mien.evaluation.outcomes import MISSED
 
 TESTED_TOP = 5  # less noisy than top-1, more clinical than top-10
 

@@ -16,11 +16,11 @@ from mien.core.fusion import fuse_distances, fuse_embeddings
 from mien.core.gallery_parts import Parts
 from mien.core.index import CentroidKind
 from mien.core.method import Method
-from mien.core.outcomes import true_ranks
 from mien.core.scores import Evidence
 from mien.core.scores.patient_centroid import centroid_distance
 from mien.core.scores.proportional import means_of_nearest
 from mien.evaluation.cases import Case
+from mien.evaluation.outcomes import true_ranks
 from mien.evaluation.pool import DECIMALS, IMAGES_PER_BLOCK, Groups, Pool, joined_distances
 
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, Union
+from typing import Any, Literal, Self, Union
 
+import numpy as np
+
+from mien.core.arrays import Ints
 from mien.core.encoder import Encoder
-from mien.core.errors import EmptyGalleryError, GalleryError, shown
+from mien.core.errors import EmptyGalleryError, GalleryError, shown, shown_ids
 from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.index import GalleryIndex
 from mien.core.searcher import Searcher
@@ -16,6 +21,7 @@ from mien.storage.database import State
 from mien.storage.gallery import Gallery
 
 AnyGallery = Union["Gallery", "ShardedGallery"]
+IdKind = Literal["patient_ids", "image_ids"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +50,9 @@ class ShardedGallery:
             listed = ", ".join(map(str, directories))
             raise EmptyGalleryError(f"{listed}: the galleries hold no images: add some before ranking")
         filled = [str(path) for path, state in zip(directories, states, strict=True) if not is_empty(state)]
-        return cls(tuple(directories), tuple(state.generation for state in states), Searcher.of(parts, filled))
+        searcher = Searcher.of(parts, filled)
+        require_one_place(parts, filled)
+        return cls(tuple(directories), tuple(state.generation for state in states), searcher)
 
     @property
     def generation(self) -> int:
@@ -90,3 +98,34 @@ def require_distinct(directories: Sequence[Path]) -> None:
 def is_empty(state: Gallery | State) -> bool:
     """Whether a gallery holds no images."""
     return state.loaded_index is None if isinstance(state, Gallery) else not state.images
+
+
+def numbers_of(index: GalleryIndex, kind: IdKind) -> Ints:
+    """A number for each patient or image, from a hash of the id: shorter to send than the ids of millions."""
+    ids = getattr(index.roster, kind)
+    digests = b"".join(hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids)
+    return np.frombuffer(digests, dtype=np.int64).astype(np.intp)
+
+
+def ids_with(index: GalleryIndex, kind: IdKind, numbers: Collection[int]) -> list[str]:
+    """The patients or images of this part that have one of these numbers."""
+    own = zip(getattr(index.roster, kind), numbers_of(index, kind).tolist(), strict=True)
+    return [each for each, number in own if number in numbers]
+
+
+def require_one_place(parts: Parts[GalleryIndex], names: Sequence[str]) -> None:
+    """Refuses patients and images that are in two parts: one gallery could not hold them."""
+    kinds: tuple[tuple[IdKind, str], ...] = (("patient_ids", "patients"), ("image_ids", "images"))
+    for kind, what in kinds:
+        numbers, counts = np.unique(np.concatenate(parts.ask(partial(numbers_of, kind=kind))), return_counts=True)
+        if (counts > 1).any():
+            suspects = set(numbers[counts > 1].tolist())
+            places: dict[str, list[str]] = {}
+            for name, ids in zip(names, parts.ask(partial(ids_with, kind=kind, numbers=suspects)), strict=True):
+                for each in ids:
+                    places.setdefault(each, []).append(name)
+            if twice := sorted(each for each, where in places.items() if len(where) > 1):
+                raise GalleryError(
+                    f"{len(twice)} {what} are in two of the galleries: {shown_ids(twice, most=3)}, the first of them in"
+                    f" {' and in '.join(places[twice[0]][:2])}: each belongs into one"
+                )

@@ -92,5 +92,10 @@ class Score:
                         f"score {self.name!r} falls when the distance {varied!r} rises: it must not, smaller is closer"
                     )
 
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """What its parameters are called in options and answers."""
+        return tuple(parameter.name for parameter in self.parameters)
+
     def __repr__(self) -> str:
         return f"<Score {self.name}>"

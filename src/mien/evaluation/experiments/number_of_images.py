@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.arrays import Ints
-from mien.core.outcomes import mean_per_disorder, patient_outcomes
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.cases import Case, Round
 from mien.evaluation.comparison import Comparison, Ranks, SetName
 from mien.evaluation.experiments.oracle import APPROACHES
 from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.outcomes import mean_per_disorder, patient_outcomes
 
 COHORTS = (2, 3, 4)  # patients with at least so many images
 SUBSETS = 50

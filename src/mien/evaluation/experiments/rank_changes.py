@@ -9,9 +9,9 @@ import numpy as np
 
 from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.method import BASELINE, FULL, Method
-from mien.core.outcomes import MISSED
 from mien.evaluation.comparison import Ranks, SetName
 from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.outcomes import MISSED
 
 CENSORED_AT = 30  # nobody reads further
 # The order of the paper's text: "disorder-level gallery aggregation alone", then "adding hybrid scoring and
