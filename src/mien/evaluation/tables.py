@@ -8,14 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.arrays import Float32s, Float64s, Floats, Ints
 from mien.core.centroids import joined_sums
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
 from mien.core.fusion import fuse_distances, fuse_embeddings
 from mien.core.index import CentroidKind
 from mien.core.method import Method
-from mien.core.outcomes import true_ranks
+from mien.core.outcomes import true_ranks_in_lists
 from mien.core.parts import Everywhere
 from mien.core.scores import Parts
 from mien.core.scores.patient_centroid import centroid_distance
@@ -58,24 +58,25 @@ class Table:
             scored[rows] = method.scoring.distance(parts, method.weights)
         return scored
 
-    def ranks(self, scored: Floats, cases: Sequence[Case], groups: Ints, true_place: Ints, fusion: str) -> Ints:
-        """Ranks of the cases' disorders among some groups, by scored distances: one for each case, or for each image.
+    def ranks(self, scored: Floats, cases: Sequence[Case], true_column: Ints, in_list: Float32s, fusion: str) -> Ints:
+        """Ranks (lists, rankings) of the cases' disorders by scored distances: one for each case, or for each image.
 
-        `true_place` says where each case's disorder stands among the groups, -1 where it does not.
+        `true_column` says which column each case's disorder has, -1 where it has none; `in_list` (columns, lists) which
+        columns a list has.
         """
-        columns = np.searchsorted(self.groups, groups)
         ranks = []
         for start in range(0, len(cases), CASES_RANKED):
-            some, places = cases[start : start + CASES_RANKED], true_place[start : start + CASES_RANKED]
+            some, columns = cases[start : start + CASES_RANKED], true_column[start : start + CASES_RANKED]
             images = np.array([len(case.images) for case in some], dtype=np.intp)
             probes: list[Probe] = [(image,) for case in some for image in case.images]
             if fusion == "embedding":
                 probes = [case.images for case in some]
-            distances: Floats = scored[[self.row_of_probe[probe] for probe in probes]].take(columns, axis=1)
+            distances: Floats = scored[[self.row_of_probe[probe] for probe in probes]]
             if fusion == "distance":
                 distances = fuse_distances(distances, np.cumsum(images) - images)
-            ranks.append(true_ranks(distances, np.repeat(places, images) if fusion == "none" else places))
-        return np.concatenate(ranks)
+            columns = np.repeat(columns, images) if fusion == "none" else columns
+            ranks.append(true_ranks_in_lists(distances, columns, in_list))
+        return np.concatenate(ranks, axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,6 @@ from mien.evaluation.agreement import (
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison, Places
 from mien.evaluation.experiments import EXPERIMENTS, methods_of
-from mien.evaluation.experiments.proportional import ALPHAS
 from mien.evaluation.findings import Finding
 from mien.evaluation.lab import Lab, Tables, rows_of
 from mien.evaluation.paper_statements import findings
@@ -94,7 +93,6 @@ def reproduce(
         study.encodings,
         rounds_of(study),
         methods=methods_of(only),
-        alphas=ALPHAS,
         parts=parts,
         progress=step("compare"),
     )
