@@ -24,8 +24,9 @@ from mien.core.parts import Everywhere, Here
 from mien.core.progress import Progress, silent
 from mien.evaluation.cases import Case, Round
 from mien.evaluation.pool import Gallery, Groups, Pool, check_parts
+from mien.evaluation.probe_rows import Probe
 from mien.evaluation.side_by_side import side_by_side
-from mien.evaluation.tables import IMAGE_SCORES, Comparer, Probe, Table, blocks_of
+from mien.evaluation.tables import IMAGE_SCORES, Comparer, Table, blocks_of
 
 SetName = Literal["freq", "rare", "multi-freq", "multi-rare"]
 GalleryName = Literal["unified", "split"]

@@ -12,25 +12,23 @@ from mien.core.arrays import Float32s, Float64s, Floats, Ints
 from mien.core.centroids import joined_sums
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
-from mien.core.fusion import fuse_distances, fuse_embeddings
+from mien.core.fusion import fuse_distances
 from mien.core.index import CentroidKind
 from mien.core.method import Method
 from mien.core.outcomes import true_ranks_in_lists
 from mien.core.parts import Everywhere
 from mien.core.scores import Parts
-from mien.core.scores.patient_centroid import centroid_distance
 from mien.core.scores.proportional import proportional_nearest_distances
 from mien.evaluation.cases import Case
 from mien.evaluation.pool import DECIMALS, IMAGES_PER_BLOCK, Groups, Pool, joined_distances
+from mien.evaluation.probe_rows import Probe, ProbeRows
 
 IMAGE_SCORES = {"nearest", "proportional"}  # they look at no centroid
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB
-MOST_PROBES = 512  # progress is told between two blocks, and a block travels to every part
+MOST_PROBES = 1024  # progress is told between two blocks, and a block travels to every part
 ROWS_SCORED = 64  # at a time: they stay in the cache
 CASES_RANKED = 64
 GROUPS_PER_QUESTION = 256  # whose sums are held at a time
-
-Probe = tuple[int, ...]  # the images that are fused in it, as rows of the study's encodings
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,20 +106,19 @@ class Comparer:
     def most_probes(self) -> int:
         """How many may be in one block."""
         kept = len(self.groups.labels) * (2 + len(self.centroid_rows) + len(self.alphas))  # and those scored
-        passing: int = self.encodings.embeddings[0].size + IMAGES_PER_BLOCK
+        representations, dimensions = self.encodings.embeddings.shape[1:]
+        passing: int = representations * dimensions + (1 + representations) * IMAGES_PER_BLOCK
         if self.alphas:
             passing += 2 * int(self.groups.sizes.sum())  # once as parts answer, once joined
         return max(1, min(MOST_PROBES, NUMBERS_PER_BLOCK // (kept + passing)))
 
     def table(self, cases: range, probes: Sequence[Probe], groups: Ints) -> Table:
         """The distances of a block's probes to the groups that they meet."""
-        raw = np.stack([fuse_embeddings(self.encodings.embeddings[list(images)]) for images in probes])
-        rows = unit_rows(raw)
+        rows = ProbeRows.of(self.encodings.embeddings, probes)
         ask = partial(Pool.distances, rows=rows, groups=groups, each=bool(self.alphas))
         [found] = self.everywhere.combined([ask], joined_distances)
-        centroid = {
-            kind: centroid_distance(rows, _some(of_kind, groups)).round(DECIMALS)
-            for kind, of_kind in self.centroid_rows.items()
+        centroid: dict[CentroidKind, Floats] = {
+            kind: rows.distances(_some(of_kind, groups)).round(DECIMALS) for kind, of_kind in self.centroid_rows.items()
         }
         row_of_probe = {probe: row for row, probe in enumerate(probes)}
         return Table(cases, row_of_probe, groups, found.nearest, centroid, self._proportional(found.each, groups))
