@@ -10,6 +10,7 @@ from mien import BASELINE, Encodings, Method
 from mien.cluster.studies import PlacesOnCluster
 from mien.core.errors import InvalidStudyError
 from mien.core.progress import silent
+from mien.evaluation import tables
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.folds import cohort_study
@@ -34,7 +35,8 @@ def gmdb(tmp_path_factory):
     return folder
 
 
-def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cluster, gmdb):
+def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cluster, gmdb, monkeypatch):
+    monkeypatch.setattr(tables, "MOST_PROBES", 512)
     study, _ = read_gmdb(gmdb, gmdb / ENCODINGS)
     study = replace(study, folds=study.folds[:1])
 

@@ -11,7 +11,7 @@ from mien.core.fusion import fuse_distances, fuse_embeddings
 from mien.core.scores.hybrid import hybrid_distance
 from mien.core.scores.nearest import nearest_distance
 from mien.core.scores.proportional import neighbours_counted, proportional_nearest_distance
-from mien.evaluation.outcomes import MISSED, mean_per_disorder, patient_outcomes, true_ranks
+from mien.evaluation.outcomes import MISSED, mean_per_disorder, patient_outcomes, true_ranks, true_ranks_in_lists
 
 import oracle
 from cohorts import as_plain_gallery, random_cohort
@@ -104,6 +104,19 @@ def test_alpha_one_is_the_mean_and_a_small_alpha_the_nearest(rng):
 def test_the_true_disorder_loses_ties():
     distances = np.array([[0.2, 0.2, 0.5], [0.2, 0.2, 0.5], [0.1, 0.2, 0.3]])
     assert true_ranks(distances, np.array([0, 2, -1])).tolist() == [2, 3, MISSED]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_ranks_in_several_lists_are_those_in_each_list_alone(seed):
+    rng = np.random.default_rng(seed)
+    distances = rng.integers(0, 4, size=(5, 7)).astype(np.float64)  # with ties
+    true_disorder = rng.integers(-1, 7, size=5)
+    in_list = rng.integers(0, 2, size=(7, 3)).astype(np.float32)
+    in_list[true_disorder[true_disorder >= 0]] = 1
+    for ranks, listed in zip(true_ranks_in_lists(distances, true_disorder, in_list), in_list.T, strict=True):
+        for rank, of_query, true in zip(ranks.tolist(), distances.tolist(), true_disorder.tolist(), strict=True):
+            before = [d for d, inside in zip(of_query, listed.tolist(), strict=True) if inside and d <= of_query[true]]
+            assert rank == (len(before) if true >= 0 else MISSED)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(1, 40)), min_size=1, max_size=40))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Encodings, Label
+from mien.core.embeddings import unit_rows
 from mien.core.errors import InvalidMethodError, InvalidStudyError
 from mien.core.gallery_parts import LocalParts
 from mien.evaluation import pool, tables
@@ -17,6 +18,7 @@ from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.pool import Groups, Pool, dealt
+from mien.evaluation.probe_rows import ProbeRows
 from mien.evaluation.results import evaluate, not_in_gallery
 
 from cohorts import random_cohort
@@ -74,6 +76,22 @@ def test_several_parts_rank_as_one(seed, count, ahead):
     one = Comparison(study.encodings, rounds, averaging=METHODS)
     several = Comparison(study.encodings, rounds, **known, parts=apart(study.encodings, count))
     assert all_ranks(several) == all_ranks(one)
+
+
+@given(seed=st.integers(0, 2**32 - 1), fused=st.booleans())
+def test_fused_images_are_as_far_away_as_their_mean(seed, fused):
+    rng = np.random.default_rng(seed)
+    embeddings = rng.standard_normal((9, 3, 4)).astype(np.float32)
+    embeddings[8, 0] = -embeddings[7, 0]  # they cancel out in one representation
+    others = unit_rows(rng.standard_normal((5, 3, 4)))
+    probes = [(image,) for image in rng.permutation(9).tolist()]
+    probes += [(0, 1), (1, 2), (0, 1, 2), (7, 8), (3, 3)] if fused else []
+    probes = [probes[place] for place in rng.permutation(len(probes))]
+    found = ProbeRows.of(embeddings, probes)
+    for probe, distances in zip(probes, found.distances(others), strict=True):
+        means = embeddings[list(probe)].astype(np.float64).mean(axis=0)
+        for other, distance in zip(others, distances, strict=True):
+            assert distance == pytest.approx(1 - unit_rows(means[np.newaxis])[0] @ other, abs=1e-14)
 
 
 @pytest.fixture
@@ -134,7 +152,8 @@ class TestParts:
         gallery = tuple(Label(f"{i}", f"p{i}", "A" if i < 3 else "B") for i in range(4))
         encodings = Encodings.of([f"{i}" for i in range(4)], np.eye(4))
         parts = [Pool.of(encodings.only([i]), [gallery]) for i in range(4)]
-        groups = [part.distances(rows=np.eye(4), groups=np.arange(2), each=True).groups.tolist() for part in parts]
+        rows = ProbeRows.of(encodings.embeddings, [(0,), (1,)])
+        groups = [part.distances(rows=rows, groups=np.arange(2), each=True).groups.tolist() for part in parts]
         assert groups == [[0], [0], [0], [1]]
 
     def test_galleries_share_what_they_share(self):

@@ -80,7 +80,7 @@ def unit_rows(embeddings: Floats, whose: str | None = None) -> Float64s:
     >>> rows.round(3)
     array([[0.424, 0.566, 0.   , 0.707]])
     """
-    count, representations, _ = embeddings.shape
+    count, representations, dimensions = embeddings.shape
     wide = embeddings.astype(np.float64)
     lengths = embedding_lengths(wide)
     if not lengths.all():
@@ -88,7 +88,7 @@ def unit_rows(embeddings: Floats, whose: str | None = None) -> Float64s:
             raise InvalidCohortError(f"the embeddings of {whose} cancel out to length zero: re-encode the images")
         lengths[lengths == 0] = 1
     wide /= (lengths * np.sqrt(representations))[:, :, np.newaxis]
-    return wide.reshape(count, -1)
+    return wide.reshape(count, representations * dimensions)
 
 
 def mean_cosine_distance(rows: Floats, others: Floats) -> Floats:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Ints
+from mien.core.arrays import Bools, Float32s, Ints
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidMethodError
 from mien.core.gallery_parts import LocalParts, Parts
@@ -24,8 +24,9 @@ from mien.core.progress import Progress, silent
 from mien.evaluation.cases import Case, Round
 from mien.evaluation.outcomes import MISSED
 from mien.evaluation.pool import Gallery, Groups, Pool, check_parts
+from mien.evaluation.probe_rows import Probe
 from mien.evaluation.side_by_side import side_by_side
-from mien.evaluation.tables import Comparer, Probe, Table, blocks_of
+from mien.evaluation.tables import Comparer, Table, blocks_of
 
 SetName = Literal["freq", "rare", "multi-freq", "multi-rare"]
 GalleryName = Literal["unified", "split"]
@@ -37,6 +38,7 @@ PARTS: tuple[PartName, ...] = ("freq", "rare")
 CENTROIDS: tuple[CentroidKind, ...] = ("image", "patient")
 
 Places = Callable[[Encodings, Sequence[Gallery]], Parts[Pool]]  # of the images of some galleries
+Place = tuple[GalleryName, PartName, int, Bools]  # of some ranks: the number of a fold, and which of its cases
 
 
 class Ranks(NamedTuple):
@@ -46,6 +48,15 @@ class Ranks(NamedTuple):
     case_of_ranking: Ints  # rankings of one case stand together
     cases: tuple[Case, ...]
     round: Round
+
+
+class RankedTogether(NamedTuple):
+    """Cases of a block with the same true groups in several lists: one comparison with these does for all lists."""
+
+    cases: tuple[Case, ...]
+    true_column: Ints  # of the block's table; -1 where the disorder is in no list
+    in_list: Float32s  # (columns, lists): one or zero
+    places: list[Place]  # of the ranks in each list
 
 
 class Comparison:
@@ -123,23 +134,23 @@ class Comparison:
 
     def ranks(self, test_set: SetName, gallery: GalleryName, method: Method) -> list[Ranks]:
         """The rankings of one test set, fold by fold; a fold without cases is left out."""
-        self.rank_by([method], gallery)
+        with self._ranking:  # whoever asks for the same at the same time waits for it
+            if (gallery, method) not in self._known:
+                self._rank_kept_tables(gallery, method)
         part: PartName = "freq" if test_set.endswith("freq") else "rare"
         ranks = self._known[gallery, method][part]
         chosen = ranks if part == test_set else [multi_image_only(fold) for fold in ranks]
         return [fold for fold in chosen if fold.cases]
 
-    def rank_by(self, methods: Sequence[Method], gallery: GalleryName) -> None:
-        """Makes the rankings by methods that nobody has asked for yet, on all cores: quicker than one by one."""
-        with self._ranking:  # whoever asks for the same at the same time waits for it
-            unknown = [method for method in methods if (gallery, method) not in self._known]
-            if unknown and self.methods is not None:
-                raise InvalidMethodError(
-                    f"{unknown[0]} in the {gallery} gallery was not compared: name it where the comparison is made"
-                )
-            self._known |= {(gallery, method): self._unranked(method) for method in unknown}
-            for _ in side_by_side(lambda one: self._rank(one[1], one[0], [gallery]), product(unknown, self._tables)):
-                pass
+    def _rank_kept_tables(self, gallery: GalleryName, method: Method) -> None:
+        """Makes the rankings by a method that nobody has asked for yet."""
+        if self.methods is not None:
+            raise InvalidMethodError(
+                f"{method} in the {gallery} gallery was not compared: name it where the comparison is made"
+            )
+        self._known[gallery, method] = self._unranked(method)
+        for _ in side_by_side(lambda table: self._rank(table, [method], [gallery]), self._tables):
+            pass
 
     def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""
@@ -152,8 +163,8 @@ class Comparison:
             progress(table.cases.start, len(self._number_of_case))
             if self.methods is None:
                 self._tables.append(table)
-            for method in self.methods or ():
-                self._rank(table, method, self._asked)
+            else:
+                self._rank(table, self.methods, self._asked)
         progress(len(self._number_of_case), len(self._number_of_case))
 
     @property
@@ -170,18 +181,31 @@ class Comparison:
                 folds[part].append(Ranks(np.full(len(case_of_ranking), MISSED), case_of_ranking, cases, one))
         return folds
 
-    def _rank(self, table: Table, method: Method, galleries: Sequence[GalleryName]) -> None:
+    def _rank(self, table: Table, methods: Sequence[Method], galleries: Sequence[GalleryName]) -> None:
         """Fills in the ranks of a block's cases."""
-        scored = table.scored(method, (self._case_of_number[number] for number in table.cases))
-        for gallery in galleries:
-            for part, folds in self._known[gallery, method].items():
-                for fold in folds:
-                    inside = np.flatnonzero(self._inside(table.cases, fold.cases))
-                    met = self._galleries_met(fold.round, part, gallery)
-                    for groups, chosen in self._by_groups_met(met, fold.cases, inside):
-                        cases = [fold.cases[case] for case in chosen]
-                        ranks = table.ranks(scored, cases, groups, self._true_places(cases, groups), method.fusion)
-                        fold.ranks[np.isin(fold.case_of_ranking, chosen)] = ranks
+        together = list(self._ranked_together(table, galleries))
+        for method in methods:
+            scored = table.scored(method, (self._case_of_number[number] for number in table.cases))
+            for cases, true_column, in_list, places in together:
+                ranks = table.ranks(scored, cases, true_column, in_list, method.fusion)
+                for (gallery, part, number, chosen), of_place in zip(places, ranks, strict=True):
+                    fold = self._known[gallery, method][part][number]
+                    fold.ranks[chosen[fold.case_of_ranking]] = of_place
+
+    def _ranked_together(self, table: Table, galleries: Sequence[GalleryName]) -> Iterator[RankedTogether]:
+        """A block's cases, together where they have the same true groups: those of frequent disorders in all folds."""
+        found: dict[tuple[tuple[Case, ...], tuple[int, ...]], list[tuple[Ints, Place]]] = {}
+        for gallery, (number, one), part in product(galleries, enumerate(self.rounds), PARTS):
+            cases = one.frequent_cases if part == "freq" else one.rare_cases
+            inside = np.flatnonzero(self._inside(table.cases, cases))
+            for groups, numbers in self._by_groups_met(self._galleries_met(one, part, gallery), cases, inside):
+                some, chosen = tuple(cases[case] for case in numbers), np.isin(np.arange(len(cases)), numbers)
+                same = found.setdefault((some, self._true_groups(some, groups)), [])
+                same.append((groups, (gallery, part, number, chosen)))
+        for (some, true_groups), lists in found.items():
+            true_column = np.where(np.array(true_groups) < 0, -1, np.searchsorted(table.groups, true_groups))
+            in_list = np.stack([np.isin(table.groups, groups) for groups, _ in lists], axis=1)
+            yield RankedTogether(some, true_column, in_list.astype(np.float32), [place for _, place in lists])
 
     def _by_groups_met(
         self, galleries: Sequence[int], cases: Sequence[Case], numbers: Ints
@@ -210,10 +234,10 @@ class Comparison:
         left = self._groups.of_gallery[self._without[gallery, patient_id]]
         return np.concatenate([groups[~np.array(with_patient)], left])
 
-    def _true_places(self, cases: Sequence[Case], groups: Ints) -> Ints:
-        """Where each case's disorder stands among groups; -1 where they lack it."""
-        place_of = {self._groups.labels[group][0].disorder_id: place for place, group in enumerate(groups.tolist())}
-        return np.array([place_of.get(case.disorder_id, -1) for case in cases], dtype=np.intp)
+    def _true_groups(self, cases: Sequence[Case], groups: Ints) -> tuple[int, ...]:
+        """The one of some groups that has each case's disorder; -1 where none has."""
+        group_of = {self._groups.labels[group][0].disorder_id: group for group in groups.tolist()}
+        return tuple(group_of.get(case.disorder_id, -1) for case in cases)
 
     def _own_galleries(self) -> Iterator[tuple[int, str]]:
         """The galleries that have the patient of a case that meets them, each with the patient."""

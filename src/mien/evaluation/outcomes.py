@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.arrays import Float32s, Float64s, Floats, Ints
 
 MISSED = np.iinfo(np.intp).max  # a rank beyond every N
 
@@ -15,10 +15,21 @@ def true_ranks(distances: Floats, true_disorder: Ints) -> Ints:
     >>> true_ranks(np.array([[0.1, 0.3, 0.3], [0.1, 0.3, 0.4]]), np.array([1, 0])).tolist()
     [3, 1]
     """
+    everywhere = np.ones((distances.shape[1], 1), dtype=np.float32)
+    ranks: Ints = true_ranks_in_lists(distances, true_disorder, everywhere)[0]
+    return ranks
+
+
+def true_ranks_in_lists(distances: Floats, true_disorder: Ints, in_list: Float32s) -> Ints:
+    """The same (lists, queries) in several lists of disorders; `in_list` (disorders, lists) is one or zero.
+
+    >>> true_ranks_in_lists(np.array([[0.1, 0.3, 0.3]]), np.array([1]), np.array([[1, 0], [1, 1], [1, 0]])).tolist()
+    [[3], [1]]
+    """
     known = true_disorder >= 0
     own = np.take_along_axis(distances, np.where(known, true_disorder, 0)[:, np.newaxis], axis=1)
-    ranks = np.count_nonzero(distances <= own, axis=1)
-    return np.where(known, ranks, MISSED)
+    ranks = (distances <= own).astype(np.float32) @ in_list  # exact up to 2 ** 24
+    return np.where(known, ranks.T.astype(np.intp), MISSED)
 
 
 def patient_outcomes(ranks: Ints, patient_of_rank: Ints, *, top: int) -> Float64s:

@@ -18,13 +18,14 @@ import numpy as np
 from mien.core.arrays import Float32s, Float64s, Ints, run_starts
 from mien.core.centroids import FIRST, Sums
 from mien.core.cohort import Encodings
-from mien.core.embeddings import mean_cosine_distance, unit_rows
+from mien.core.embeddings import unit_rows
 from mien.core.errors import InvalidStudyError, shown, shown_ids
 from mien.core.index import CentroidKind, disorder_sums
 from mien.core.roster import Label, Roster
 from mien.core.scores.nearest import nearest_distance
+from mien.evaluation.probe_rows import ProbeRows
 
-IMAGES_PER_BLOCK = 2048  # whose unit rows are made at a time: 100 MB of GM-Arc's
+IMAGES_PER_BLOCK = 512  # whose unit rows are made at a time: 25 MB of GM-Arc's
 DECIMALS = 12
 
 Gallery = tuple[Label, ...]
@@ -132,16 +133,17 @@ class Pool:
             for group, labels in labels_of.items()
         }
 
-    def distances(self, *, rows: Float64s, groups: Ints, each: bool) -> PartDistances:
-        """Of unit rows to the nearest image of each group, and if asked to each image."""
+    def distances(self, *, rows: ProbeRows, groups: Ints, each: bool) -> PartDistances:
+        """Of probes to the nearest image of each group, and if asked to each image."""
         labels = np.flatnonzero(np.isin(self.group_of_label, groups))
         images, image_of_label = np.unique(self.image_of_label[labels], return_inverse=True)
         found, group_of_label = np.unique(self.group_of_label[labels], return_inverse=True)
-        nearest = np.full((len(rows), len(found)), np.inf)
-        of_each = np.empty((len(rows) if each else 0, len(labels)))
+        probes = len(rows.place_of_probe)
+        nearest = np.full((probes, len(found)), np.inf)
+        of_each = np.empty((probes if each else 0, len(labels)))
         for start in range(0, len(images), IMAGES_PER_BLOCK):
             block = images[start : start + IMAGES_PER_BLOCK]
-            of_images = mean_cosine_distance(rows, unit_rows(self._raw(block)))
+            of_images = rows.distances(unit_rows(self._raw(block)))
             inside = np.flatnonzero((image_of_label >= start) & (image_of_label < start + len(block)))
             of_labels = of_images.take(image_of_label[inside] - start, axis=1)
             first = np.flatnonzero(run_starts(group_of_label[inside], FIRST))

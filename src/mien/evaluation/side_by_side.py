@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -15,10 +15,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def side_by_side(work: Callable[[Item], Result], items: Iterable[Item], *, ahead: int = 1) -> Iterator[Result]:
+def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """The result for each item, in order; each core works on an item of its own.
 
-    At most so many more are done `ahead` of the one that is waited for, because results take memory.
+    At most one more is done ahead of those that are worked on, because results take memory.
 
     >>> list(side_by_side(abs, [-1, 2, -3]))
     [1, 2, 3]
@@ -31,7 +31,19 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item], *, ahead
     waiting = chain(first, waiting)
     # a product on one core beside another one: two products on all cores would wait for each other
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
-        begun: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(waiting, cores + ahead))
+        begun: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(waiting, cores + 1))
         while begun:
             yield begun.popleft().result()
             begun.extend(pool.submit(work, item) for item in islice(waiting, 1))
+
+
+def as_finished(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
+    """Each item with its result, in the order in which these are there.
+
+    >>> sorted(as_finished(abs, [-1, 2, -3]))
+    [(-3, 3), (-1, 1), (2, 2)]
+    """
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
+        item_of = {pool.submit(work, item): item for item in items}
+        for future in as_completed(item_of):
+            yield item_of[future], future.result()

@@ -8,28 +8,27 @@ from functools import partial
 
 import numpy as np
 
-from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.arrays import Float32s, Float64s, Floats, Ints
 from mien.core.centroids import joined_sums
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
-from mien.core.fusion import fuse_distances, fuse_embeddings
+from mien.core.fusion import fuse_distances
 from mien.core.gallery_parts import Parts
 from mien.core.index import CentroidKind
 from mien.core.method import Method
 from mien.core.scores import Evidence
-from mien.core.scores.patient_centroid import centroid_distance
 from mien.core.scores.proportional import means_of_nearest
 from mien.evaluation.cases import Case
-from mien.evaluation.outcomes import true_ranks
+from mien.evaluation.outcomes import true_ranks_in_lists
 from mien.evaluation.pool import DECIMALS, IMAGES_PER_BLOCK, Groups, Pool, joined_distances
+from mien.evaluation.probe_rows import Probe, ProbeRows
 
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB
-MOST_PROBES = 512  # progress is told between two blocks, and a block travels to every part
+MOST_PROBES = 1024  # progress is told between two blocks, and a block travels to every part
 ROWS_SCORED = 64  # at a time: they stay in the cache
 CASES_RANKED = 64
 GROUPS_PER_QUESTION = 256  # whose sums are held at a time
 
-Probe = tuple[int, ...]  # the images that are fused in it, as rows of the study's encodings
 ScoredProbe = tuple[Probe, int]  # and how many photos the patient has
 
 
@@ -85,26 +84,26 @@ class Table:
         self,
         scored: tuple[dict[ScoredProbe, int], Floats],
         cases: Sequence[Case],
-        groups: Ints,
-        true_place: Ints,
+        true_column: Ints,
+        in_list: Float32s,
         fusion: str,
     ) -> Ints:
-        """Ranks of the cases' disorders among some groups, by scored distances: one for each case, or for each image.
+        """Ranks (lists, rankings) of the cases' disorders by scored distances: one for each case, or for each image.
 
-        `true_place` says where each case's disorder stands among the groups, -1 where it does not.
+        `true_column` says which column each case's disorder has, -1 where it has none; `in_list` (columns, lists) which
+        columns a list has.
         """
-        columns = np.searchsorted(self.groups, groups)
         row_of, distances_of = scored
         ranks = []
         for start in range(0, len(cases), CASES_RANKED):
-            some, places = cases[start : start + CASES_RANKED], true_place[start : start + CASES_RANKED]
+            some, columns = cases[start : start + CASES_RANKED], true_column[start : start + CASES_RANKED]
             images = np.array([len(case.images) for case in some], dtype=np.intp)
-            rows = [row_of[probe] for case in some for probe in probes_of(case, fusion)]
-            distances: Floats = distances_of[rows].take(columns, axis=1)
+            distances = distances_of[[row_of[probe] for case in some for probe in probes_of(case, fusion)]]
             if fusion == "distance":
                 distances = fuse_distances(distances, np.cumsum(images) - images)
-            ranks.append(true_ranks(distances, np.repeat(places, images) if fusion == "none" else places))
-        return np.concatenate(ranks)
+            columns = np.repeat(columns, images) if fusion == "none" else columns
+            ranks.append(true_ranks_in_lists(distances, columns, in_list))
+        return np.concatenate(ranks, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,20 +137,19 @@ class Comparer:
     def most_probes(self) -> int:
         """How many may be in one block."""
         kept = len(self.groups.labels) * (2 + len(self.centroid_rows) + len(self.neighbours))  # and those scored
-        passing: int = self.encodings.embeddings[0].size + IMAGES_PER_BLOCK
+        representations, dimensions = self.encodings.embeddings.shape[1:]
+        passing: int = representations * dimensions + (1 + representations) * IMAGES_PER_BLOCK
         if self.neighbours:
             passing += 2 * int(self.groups.sizes.sum())  # once as parts answer, once joined
         return max(1, min(MOST_PROBES, NUMBERS_PER_BLOCK // (kept + passing)))
 
     def table(self, cases: range, probes: Sequence[Probe], groups: Ints) -> Table:
         """The distances of a block's probes to the groups that they meet."""
-        raw = np.stack([fuse_embeddings(self.encodings.embeddings[list(images)]) for images in probes])
-        rows = unit_rows(raw)
+        rows = ProbeRows.of(self.encodings.embeddings, probes)
         ask = partial(Pool.distances, rows=rows, groups=groups, each=bool(self.neighbours))
         [found] = self.parts.combined([ask], joined_distances)
-        centroid = {
-            kind: centroid_distance(rows, _some(of_kind, groups)).round(DECIMALS)
-            for kind, of_kind in self.centroid_rows.items()
+        centroid: dict[CentroidKind, Floats] = {
+            kind: rows.distances(_some(of_kind, groups)).round(DECIMALS) for kind, of_kind in self.centroid_rows.items()
         }
         row_of_probe = {probe: row for row, probe in enumerate(probes)}
         images, patients = self.groups.sizes[groups], self.groups.patients[groups]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from mien.core.answers import NOTICE
@@ -21,11 +23,11 @@ from mien.evaluation.agreement import (
 )
 from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison, Places
-from mien.evaluation.experiments import EXPERIMENTS, methods_of, proportional
+from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.findings import Finding
 from mien.evaluation.lab import Lab, Tables, rows_of
 from mien.evaluation.paper_statements import findings
-from mien.evaluation.side_by_side import side_by_side
+from mien.evaluation.side_by_side import as_finished
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
@@ -38,6 +40,7 @@ from mien.version import __version__
 RESULTS, PAGE = "results.json", "index.html"
 SHOWN = {needed for needed, _ in FIGURES.values()} | {name for section in SECTIONS for name in section.tables}
 TABLES = SHOWN | {"confounders_missing"}
+FIGURE_FILES = [f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")]
 NamedProgress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
 
 
@@ -58,8 +61,7 @@ class Reproduction(NamedTuple):
     @property
     def note(self) -> str:
         """Where the numbers come from."""
-        kind = "Simulated data" if self.study.simulated else "Data"
-        return f"{kind}: {self.study.source} · mien {__version__} · seed {self.protocol['bootstrap']['seed']}"
+        return source_note(self.study, self.protocol["bootstrap"]["seed"])
 
 
 def reproduce(
@@ -94,34 +96,43 @@ def reproduce(
         study.encodings,
         rounds_of(study),
         methods=methods_of(only),
-        averaging=proportional.METHODS,
         parts=parts,
         progress=step("compare"),
     )
-    tables: Tables = {}
     lab = Lab(study, comparison, seed, releases)
-    for name, found in zip(only, side_by_side(lambda name: EXPERIMENTS[name](lab), only, ahead=len(only)), strict=True):
-        step(name)
-        tables |= found
-    cells = [accuracy_cells(comparison)]
-    protocol = protocol_document(study, comparison, seed=seed)
-    del comparison
-    for sibling, places in siblings:
-        other = sibling()
-        compared = Comparison(
-            other.encodings,
-            rounds_of(other),
-            methods=METHODS,
-            galleries=["unified"],
-            parts=places,
-            progress=step("siblings"),
-        )
-        cells.append(accuracy_cells(compared))
-    tables["agreement"] = mean_cells(cells)
-    done = Reproduction(study, protocol, tables, findings(tables), len(cells))
-    step("figures")
-    _write(out, done)
+    with TemporaryDirectory() as figures:  # because what is in `out` without results is nobody's report
+        found: dict[str, Tables] = {}
+        for name, of_experiment in as_finished(lambda name: EXPERIMENTS[name](lab), only):
+            step(name)
+            found[name] = of_experiment
+            _draw(of_experiment, Path(figures), source_note(study, seed))  # while other experiments run
+        tables = {name: rows for experiment in only for name, rows in found[experiment].items()}
+        cells = [accuracy_cells(comparison)]
+        protocol = protocol_document(study, comparison, seed=seed)
+        for sibling, places in siblings:
+            other = sibling()
+            compared = Comparison(
+                other.encodings,
+                rounds_of(other),
+                methods=METHODS,
+                galleries=["unified"],
+                parts=places,
+                progress=step("siblings"),
+            )
+            cells.append(accuracy_cells(compared))
+        tables["agreement"] = mean_cells(cells)
+        done = Reproduction(study, protocol, tables, findings(tables), len(cells))
+        step("figures")
+        several = f", mean of {done.runs} seeds from there on" if done.runs > 1 else ""
+        _draw({"agreement": tables["agreement"]}, Path(figures), done.note + several)
+        _write(out, done, Path(figures))
     return done
+
+
+def source_note(study: Study, seed: int) -> str:
+    """Where the numbers come from."""
+    kind = "Simulated data" if study.simulated else "Data"
+    return f"{kind}: {study.source} · mien {__version__} · seed {seed}"
 
 
 def check_out(out: Path, *, force: bool = False) -> None:
@@ -151,24 +162,23 @@ def reproduction_document(done: Reproduction) -> dict[str, Any]:
     }
 
 
-def _write(out: Path, done: Reproduction) -> None:
+def _draw(tables: Tables, folder: Path, note: str) -> None:
+    """Whatever figures the tables are enough for."""
+    for name, draw in figures_of(tables).items():
+        draw_and_save(draw, tables, folder / name, note)
+
+
+def _write(out: Path, done: Reproduction, figures: Path) -> None:
     """All files; those of an earlier report that this one has nothing for go."""
-    for folder in ("tables", "figures"):
+    for folder, known in (("tables", [f"{name}.csv" for name in TABLES]), ("figures", FIGURE_FILES)):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    for name in TABLES:
-        (out / "tables" / f"{name}.csv").unlink(missing_ok=True)
+        for name in known:
+            (out / folder / name).unlink(missing_ok=True)
     # first, because it marks the folder as a report: a run that is cut short can be repeated
     (out / RESULTS).write_text(json.dumps(reproduction_document(done), indent=1) + "\n")
     for name, rows in done.tables.items():
         if rows:
             write_separated(out / "tables" / f"{name}.csv", [as_row(row) for row in rows], delimiter=",")
-    figures = figures_of(done.tables)
-    for name in FIGURES:
-        path = out / "figures" / name
-        for suffix in (".svg", ".png"):
-            path.with_suffix(suffix).unlink(missing_ok=True)
-        if name in figures:
-            several = name == "agreement" and done.runs > 1
-            note = f"{done.note}, mean of {done.runs} seeds from there on" if several else done.note
-            draw_and_save(figures[name], done.tables, path, note)
+    for path in figures.iterdir():
+        shutil.move(path, out / "figures")
     (out / PAGE).write_text(page(done, out / "figures"))

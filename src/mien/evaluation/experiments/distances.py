@@ -17,7 +17,7 @@ from mien.evaluation.lab import Lab, Tables
 PAIRS_OF_DISORDER = 100
 BINS = np.linspace(0.0, 2.0, 201)
 SMOOTHING = 2.0  # bins
-PAIRS_PER_BLOCK = 2048
+PAIRS_PER_BLOCK = 256  # they stay in the cache
 
 
 class Group(NamedTuple):

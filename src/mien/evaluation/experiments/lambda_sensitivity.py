@@ -14,6 +14,7 @@ from mien.evaluation.lab import Lab, Tables
 from mien.evaluation.published import LAMBDA, PLATEAU_FROM
 
 STEPS = 100
+METHODS = tuple(Method("embedding", "hybrid", centroid_weight=step / STEPS) for step in range(STEPS + 1))
 
 
 class SensitivityLine(NamedTuple):
@@ -42,9 +43,7 @@ class BestLambda(NamedTuple):
 def run(lab: Lab) -> Tables:
     """Embedding-level fusion, patient-weighted centroids, unified gallery."""
     lines: list[SensitivityLine] = []
-    methods = [Method("embedding", "hybrid", centroid_weight=step / STEPS) for step in range(STEPS + 1)]
-    lab.comparison.rank_by(methods, "unified")
-    for method in methods:
+    for method in METHODS:
         for test_set in lab.sets:
             found = tops(lab.comparison.ranks(test_set, "unified", method))
             lines.append(SensitivityLine(test_set, method.parameters["lambda"], *found, weighted(found)))
