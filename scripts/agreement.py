@@ -15,11 +15,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: one process 
 import numpy as np
 
 from mien.evaluation.agreement import Cell, accuracy_cells, mean_absolute_error, mean_cells, worst
-from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments import EXPERIMENTS
 from mien.evaluation.experiments.proportional import METHODS
-from mien.evaluation.lab import Lab, Tables
 from mien.evaluation.paper_statements import findings
 from mien.evaluation.published import DISTANCES
 from mien.simulation.embeddings import Layout
@@ -31,11 +31,11 @@ LEFT_OUT = {"tsne", "overview", "growth", "settings"}  # drawings: the paper sta
 def studied(seed: int) -> tuple[list[Cell], Tables]:
     """The accuracies and all tables of one database."""
     study = simulated_gmdb(seed, layout=Layout(views=1, dimensions=None))
-    comparison = Comparison(study.encodings, rounds_of(study), averaging=METHODS)
-    lab = Lab(study, comparison, seed)
+    comparison = Comparison(study.encodings, evaluated_folds(study), averaging=METHODS)
+    context = ExperimentContext(study, comparison, seed)
     tables: Tables = {}
     for name, run in EXPERIMENTS.items():
-        tables |= {} if name in LEFT_OUT else run(lab)
+        tables |= {} if name in LEFT_OUT else run(context)
     return accuracy_cells(comparison), tables
 
 

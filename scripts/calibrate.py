@@ -21,11 +21,11 @@ from scipy.special import expit, logit
 from mien.core.arrays import Float64s
 from mien.core.method import Method
 from mien.evaluation.agreement import accuracy_cells
-from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.experiment_context import ExperimentContext
 from mien.evaluation.experiments import distances, gallery_size, rank_changes
 from mien.evaluation.experiments.lambda_selection import objective
-from mien.evaluation.lab import Lab
 from mien.evaluation.published import DISORDER_LEVEL_CHANGE, DISTANCES, RANK_CHANGE
 from mien.simulation.embeddings import Layout
 from mien.simulation.parameters import PARAMETERS, Beta, Parameters
@@ -47,8 +47,8 @@ def measures(parameters: Parameters, seed: int) -> dict[str, tuple[float, float,
     """What a simulated study shows, what it should, and how many points one unit of it is worth."""
     distances.PAIRS_OF_DISORDER = 25  # for speed
     study = simulated_gmdb(seed, parameters, Layout(views=1, dimensions=None))
-    comparison = Comparison(study.encodings, rounds_of(study)[:FOLDS], galleries=["unified"])
-    lab = Lab(study, comparison)
+    comparison = Comparison(study.encodings, evaluated_folds(study)[:FOLDS], galleries=["unified"])
+    context = ExperimentContext(study, comparison)
     found = {
         f"{cell.set} {cell.fusion} {cell.score} top-{cell.top}": (cell.measured, cell.published, ACCURACY_WORTH)
         for cell in accuracy_cells(comparison)
@@ -57,7 +57,7 @@ def measures(parameters: Parameters, seed: int) -> dict[str, tuple[float, float,
         for name, worth in (("mean", 120), ("cohens_d", 12), ("auc", 40), ("overlap_percent", 0.3)):
             if (published := getattr(DISTANCES[group.group], name)) is not None:
                 found[f"{group.group} {name}"] = getattr(group, name), published, worth
-    for change in rank_changes.run(lab)["rank_changes"]:
+    for change in rank_changes.run(context)["rank_changes"]:
         published = {"full": RANK_CHANGE, "patient-weighted centroid": DISORDER_LEVEL_CHANGE}.get(change.stage, {})
         for name in ("improved", "worsened", "improved_uncensored", "worsened_uncensored"):
             if (wanted := getattr(published.get(change.set), name, None)) is not None:
@@ -72,7 +72,7 @@ def measures(parameters: Parameters, seed: int) -> dict[str, tuple[float, float,
         low, chosen, high = (_objective(comparison, test_set, weight) for weight in (0.5, 0.75, 1.0))
         falls = high - chosen - 0.3 if test_set == "rare" else min(chosen - high - 0.5, chosen - low - 0.3)
         found[f"{test_set} lambda"] = min(0.0, falls), 0.0, 3.0
-    sizes = [line for line in gallery_size.run(lab)["gallery_size"] if line.set == "freq"]
+    sizes = [line for line in gallery_size.run(context)["gallery_size"] if line.set == "freq"]
     for top in ("top5", "top10"):
         [nearest, *others] = [getattr(line, top) for line in sizes if line.bin == max(other.bin for other in sizes)]
         found[f"largest disorders {top}"] = min(0.0, nearest - max(others) - 1), 0.0, 1.0
@@ -168,7 +168,7 @@ def main() -> None:
             return terms.reshape(len(tried), len(seeds), -1).mean(axis=1)
 
         rough = partial(terms_of, seeds=ROUGHLY)
-        for trial in calibrate(terms_of, start, rounds=options.rounds, rough_terms_of=rough):
+        for trial in calibrate(terms_of, start, rounds=options.folds, rough_terms_of=rough):
             print(f"{trial.loss:.3f} {trial.parameters}", flush=True)
 
 

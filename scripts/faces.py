@@ -16,8 +16,8 @@ from mien.core.embeddings import mean_cosine_distance, unit_rows
 from mien.core.method import BASELINE, FULL
 from mien.encoding.photo_encoder import EncodedPhoto, Photo
 from mien.encoding.store import DEFAULT, stored_encoder
-from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.results import Result, evaluate
 
@@ -68,7 +68,7 @@ def disorder_row(encoded: Sequence[EncodedPhoto]) -> list[str]:
         disorder_ids=persons,
     )
     study = cohort_study(cohort, "faces", seed=1)
-    results = evaluate(Comparison(study.encodings, rounds_of(study)), (BASELINE, FULL), seed=1)
+    results = evaluate(Comparison(study.encodings, evaluated_folds(study)), (BASELINE, FULL), seed=1)
     base, full = (result for result in results if result.set == "rare" and result.gallery == "unified")
     return [f"{base.top1:.1f}", f"{full.top1:.1f}", _difference(full), f"{base.top5:.1f}", f"{full.top5:.1f}"]
 

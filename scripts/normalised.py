@@ -13,8 +13,8 @@ from mien.core.embeddings import embedding_lengths
 from mien.core.method import TWELVE_METHODS
 from mien.core.study import Study
 from mien.evaluation.accuracy import accuracy
-from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.simulation.study import simulated_gmdb
 
 METHODS = [method for method in TWELVE_METHODS if method.fusion == "embedding" or method.score != "nearest"]  # averages
@@ -22,7 +22,7 @@ METHODS = [method for method in TWELVE_METHODS if method.fusion == "embedding" o
 
 def accuracies(study: Study) -> list[float]:
     """Of every method that averages embeddings, on every set, against the unified gallery."""
-    comparison = Comparison(study.encodings, rounds_of(study), methods=METHODS, galleries=["unified"])
+    comparison = Comparison(study.encodings, evaluated_folds(study), methods=METHODS, galleries=["unified"])
     return [
         accuracy(comparison.ranks(test_set, "unified", method), top=top)
         for test_set in comparison.sets

@@ -50,8 +50,8 @@ def evaluate(
     >>> [(result.set, result.top1) for result in evaluate(cohort, [FULL], folds=2)]
     [('rare', 100.0), ('rare', 100.0)]
     """
-    from mien.evaluation.cases import rounds_of  # noqa: PLC0415
     from mien.evaluation.comparison import Comparison  # noqa: PLC0415
+    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415
     from mien.evaluation.folds import cohort_study  # noqa: PLC0415
     from mien.evaluation.results import evaluate as evaluated  # noqa: PLC0415
 
@@ -61,4 +61,6 @@ def evaluate(
     for method in methods:
         require(method, Method, "method", "a list of Method(...)")
     every = list(dict.fromkeys([*methods, against]))
-    return evaluated(Comparison(study.encodings, rounds_of(study), methods=every), every, seed=seed, against=against)
+    return evaluated(
+        Comparison(study.encodings, evaluated_folds(study), methods=every), every, seed=seed, against=against
+    )

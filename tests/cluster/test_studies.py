@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 
 from mien import BASELINE, Encodings, Method
-from mien.cluster.studies import PlacesOnCluster
+from mien.cluster.studies import ImagesOnCluster
 from mien.core.errors import InvalidStudyError
 from mien.core.progress import silent
 from mien.evaluation import tables
-from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.results import evaluate
 from mien.report.evaluation import evaluation_document
@@ -41,7 +41,7 @@ def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cl
     study = replace(study, folds=study.folds[:1])
 
     def document(**how):
-        comparison = Comparison(study.encodings, rounds_of(study), methods=METHODS, **how)
+        comparison = Comparison(study.encodings, evaluated_folds(study), methods=METHODS, **how)
         return evaluation_document(study, comparison, evaluate(comparison, METHODS, seed=1), seed=1, per_image=False)
 
     steps = []
@@ -52,7 +52,7 @@ def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cl
             kill_a_worker(cluster)
 
     expected = document()
-    places = PlacesOnCluster(cluster).of_file(gmdb / ENCODINGS)
+    places = ImagesOnCluster(cluster).of_file(gmdb / ENCODINGS)
     assert document(parts=places, progress=killing) == expected
     assert len(steps) > 4  # in the middle
     assert len(expected["results"]) == 16
@@ -71,6 +71,6 @@ def test_workers_that_find_other_embeddings_are_refused(cluster, rng, tmp_path):
     file = tmp_path / "other.parquet"
     swapped = Encodings.of(cohort.roster.image_ids, cohort.embeddings[::-1])
     write_encodings_parquet(file, swapped, silent)
-    places = PlacesOnCluster(cluster).of_file(file)
+    places = ImagesOnCluster(cluster).of_file(file)
     with pytest.raises(InvalidStudyError, match=r"on worker \S+: the embeddings differ"):
-        Comparison(study.encodings, rounds_of(study), methods=METHODS, parts=places)
+        Comparison(study.encodings, evaluated_folds(study), methods=METHODS, parts=places)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mien import BASELINE, FULL, Cohort, Method, Query, rank
 from mien.core.errors import InvalidMethodError
 from mien.core.examination import examine
-from mien.core.gallery_part import CASES
+from mien.core.gallery_part import PATIENTS_NAMED
 
 import oracle
 from cohorts import as_plain_gallery, random_cohort, random_query_arrays
@@ -54,7 +54,7 @@ def test_nearest_cases_are_the_nearest_patients(seed, photos):
         for patient_id, embedding in gallery[line.disorder_id]:
             distance = oracle.distance(probe, embedding)
             nearest_of[patient_id] = min(distance, nearest_of.get(patient_id, distance))
-        expected = sorted((distance, patient_id) for patient_id, distance in nearest_of.items())[:CASES]
+        expected = sorted((distance, patient_id) for patient_id, distance in nearest_of.items())[:PATIENTS_NAMED]
         assert [case.patient_id for case in evidence.nearest_cases] == [patient_id for _, patient_id in expected]
         assert [case.distance for case in evidence.nearest_cases] == pytest.approx([d for d, _ in expected], abs=1e-5)
         first = evidence.nearest_cases[0]

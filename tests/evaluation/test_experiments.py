@@ -15,8 +15,9 @@ from mien.core.encoder import Encoder
 from mien.core.method import TWELVE_METHODS
 from mien.core.study import Fold, ImageFacts, Release, Split, Study
 from mien.evaluation.accuracy import tops
-from mien.evaluation.cases import Case, rounds_of, validation_rounds
 from mien.evaluation.comparison import Comparison, Ranks
+from mien.evaluation.evaluated_patients import EvaluatedPatient, evaluated_folds, validation_folds
+from mien.evaluation.experiment_context import ExperimentContext
 from mien.evaluation.experiments import (
     EXPERIMENTS,
     METHODS_OF,
@@ -36,7 +37,6 @@ from mien.evaluation.experiments import (
     splits,
     tsne,
 )
-from mien.evaluation.lab import Lab
 from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb
 
@@ -45,7 +45,7 @@ def labels(*texts):
     return tuple(Label(*text.split()) for text in texts)
 
 
-def lab_of(embeddings, gallery, test, *, train=(), validation=(), averaging=(), facts=None):
+def context_of(embeddings, gallery, test, *, train=(), validation=(), averaging=(), facts=None):
     """One fold of frequent disorders; images are "0", "1", ..."""
     image_ids = [str(number) for number in range(len(embeddings))]
     fold = Fold(Split(labels(*gallery), labels(*test)), Split((), ()))
@@ -57,14 +57,16 @@ def lab_of(embeddings, gallery, test, *, train=(), validation=(), averaging=(), 
         labels(*validation),
         facts_of_image=facts or {},
     )
-    return Lab(study, Comparison(study.encodings, rounds_of(study), averaging=averaging))
+    return ExperimentContext(study, Comparison(study.encodings, evaluated_folds(study), averaging=averaging))
 
 
 @pytest.fixture(scope="module")
 def small_lab():
     """A simulated GMDB of latent size, two folds of it."""
     study = simulated_gmdb(1, layout=Layout(views=1, dimensions=None))
-    return Lab(study, Comparison(study.encodings, rounds_of(study)[:2], averaging=proportional.METHODS), 1)
+    return ExperimentContext(
+        study, Comparison(study.encodings, evaluated_folds(study)[:2], averaging=proportional.METHODS), 1
+    )
 
 
 def at(degrees):
@@ -79,8 +81,8 @@ PLACES = [at(0), at(40), at(90)]
 class TestOracle:
     def test_the_best_photo_of_each_patient_counts(self):
         # photos of p (disorder A): at 10 (rank 1), at 80 (rank 3); of q (disorder C): both near B
-        lab = lab_of([*PLACES, at(10), at(80), at(45), at(50)], GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"])
-        tables = oracle.run(lab)
+        context = context_of([*PLACES, at(10), at(80), at(45), at(50)], GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"])
+        tables = oracle.run(context)
         by = {line.approach: line for line in tables["oracle"]}
         assert by["single image"].top1 == pytest.approx(25)
         assert by[oracle.ORACLE].top1 == pytest.approx(50)
@@ -96,7 +98,7 @@ class TestOracle:
                 assert best.top1 >= lines[test_set, score, "single image"].top1
 
     def test_patients_are_compared_with_their_best_photo(self):
-        cases = rounds_of(lab_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].frequent_cases
+        cases = evaluated_folds(context_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].frequent_cases
         three = cases * 3
         best = Ranks(np.array([2, 2, 2]), np.arange(3), three, None)
         fused = Ranks(np.array([1, 2, 5]), np.arange(3), three, None)
@@ -143,10 +145,12 @@ class TestRankChanges:
         many = [at(degrees) for degrees in np.linspace(0, 170, 60)]
         gallery = [f"{i} g{i} D{i:02}" for i in range(60)]
         # the true disorder is 60th and 42nd of 60 for the two photos, 46th when they are fused: the second is longer
-        lab = lab_of([*many, at(0), np.multiply(10, at(110))], gallery, ["60 p D59", "61 p D59"])
-        [full] = [line for line in rank_changes.run(lab)["rank_changes"] if (line.set, line.stage) == ("freq", "full")]
-        single = lab.comparison.ranks("freq", "unified", BASELINE)[0].ranks.tolist()
-        fused = lab.comparison.ranks("freq", "unified", FULL)[0].ranks.tolist()
+        context = context_of([*many, at(0), np.multiply(10, at(110))], gallery, ["60 p D59", "61 p D59"])
+        [full] = [
+            line for line in rank_changes.run(context)["rank_changes"] if (line.set, line.stage) == ("freq", "full")
+        ]
+        single = context.comparison.ranks("freq", "unified", BASELINE)[0].ranks.tolist()
+        fused = context.comparison.ranks("freq", "unified", FULL)[0].ranks.tolist()
         assert min(single) >= 30
         assert fused[0] < np.mean(single)
         assert fused[0] >= 30
@@ -166,18 +170,18 @@ class TestLambda:
             labels(*train),
             labels("4 v A"),
         )
-        comparison = Comparison(study.encodings, validation_rounds(study))
+        comparison = Comparison(study.encodings, validation_folds(study))
         lines = lambda_selection.select_lambda(comparison)
         assert [line.top1 for line in lines] == [0, 0, 100, 100, 100]
         assert [line.centroid_weight for line in lines if line.selected] == [0.5]  # of equal ones the smallest
 
     def test_the_objective_weighs_early_ranks_most(self):
-        comparison = lab_of([*PLACES, at(10), at(10)], GALLERY, ["3 p A", "4 q C"]).comparison
+        comparison = context_of([*PLACES, at(10), at(10)], GALLERY, ["3 p A", "4 q C"]).comparison
         folds = comparison.ranks("freq", "unified", BASELINE)  # ranks 1 and 3
         assert lambda_selection.objective(folds) == pytest.approx(0.5 * 50 + 0.25 * 100 + 0.15 * 100 + 0.1 * 100)
 
     def test_validation_images_are_not_in_their_gallery(self, small_lab):
-        for one in validation_rounds(small_lab.study):
+        for one in validation_folds(small_lab.study):
             tested = {case.patient_id for case in one.frequent_cases}
             assert not tested & {label.patient_id for label in (*one.frequent_gallery, *one.rare_gallery)}
 
@@ -216,10 +220,10 @@ class TestLambda:
 class TestNumberOfImages:
     def test_all_images_used_is_plain_fusion(self):
         embeddings = [*PLACES, at(10), at(80), at(45), at(88)]
-        lab = lab_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"])
-        lines = {(line.approach, line.used): line for line in number_of_images.run(lab)["number_of_images"]}
+        context = context_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"])
+        lines = {(line.approach, line.used): line for line in number_of_images.run(context)["number_of_images"]}
         for approach, method in oracle.APPROACHES.items():
-            folds = lab.comparison.ranks("multi-freq", "unified", method)
+            folds = context.comparison.ranks("multi-freq", "unified", method)
             hits = [np.mean(folds[0].ranks[folds[0].case_of_ranking == case] <= 1) for case in range(2)]
             assert lines[approach, 2].top1 == pytest.approx(100 * np.mean(hits))
 
@@ -254,16 +258,16 @@ class TestNumberOfImages:
 class TestGallerySize:
     def test_bins_split_patients_by_gallery_images(self):
         embeddings = [at(0), at(1), at(2), at(90), at(5), at(80)]
-        lab = lab_of(embeddings, ["0 a A", "1 b A", "2 c A", "3 d B"], ["4 p A", "5 q B"])
-        lines = [line for line in gallery_size.run(lab)["gallery_size"] if line.method == "baseline"]
+        context = context_of(embeddings, ["0 a A", "1 b A", "2 c A", "3 d B"], ["4 p A", "5 q B"])
+        lines = [line for line in gallery_size.run(context)["gallery_size"] if line.method == "baseline"]
         assert [(line.least_images, line.most_images, line.patients, line.top1) for line in lines] == [
             (1, 1, 1.0, 100),
             (3, 3, 1.0, 100),
         ]
 
     def test_a_disorder_that_the_gallery_lacks_has_no_images(self):
-        lab = lab_of([at(0), at(5), at(80)], ["0 a A"], ["1 p A", "2 q Z"])
-        lines = [line for line in gallery_size.run(lab)["gallery_size"] if line.method == "baseline"]
+        context = context_of([at(0), at(5), at(80)], ["0 a A"], ["1 p A", "2 q Z"])
+        lines = [line for line in gallery_size.run(context)["gallery_size"] if line.method == "baseline"]
         assert [(line.least_images, line.most_images, line.top1) for line in lines] == [(0, 0, 0), (1, 1, 100)]
 
     def test_quintiles_hold_about_a_fifth_each(self, small_lab):
@@ -277,8 +281,8 @@ class TestGallerySize:
 class TestProportional:
     def test_all_images_is_the_mean_distance(self):
         embeddings = [at(0), at(60), at(40), at(12)]
-        lab = lab_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"], averaging=proportional.METHODS)
-        lines = {line.alpha: line for line in proportional.run(lab)["proportional"]}
+        context = context_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"], averaging=proportional.METHODS)
+        lines = {line.alpha: line for line in proportional.run(context)["proportional"]}
         assert lines[0.5].top1 == 100  # the nearest of A's two
         assert lines[1.0].top1 == 0  # the mean of cosines at 12 and 48 degrees is below that at 28
         assert lines[1.0].delta_top1 == -100
@@ -298,9 +302,9 @@ class TestProportional:
 class TestConfounders:
     def test_facts_become_variables(self):
         facts = {"3": ImageFacts(2.0, "male"), "4": ImageFacts(7.0, "male"), "0": ImageFacts(9.0, "female")}
-        lab = lab_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
-        [case] = rounds_of(lab.study)[0].frequent_cases
-        values = confounders._variables(lab.study, case, list(labels("0 a A")))
+        context = context_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
+        [case] = evaluated_folds(context.study)[0].frequent_cases
+        values = confounders._variables(context.study, case, list(labels("0 a A")))
         assert values["images"] == 2
         assert values["age spread"] == 5
         assert values["age gap to gallery"] == 2
@@ -311,15 +315,15 @@ class TestConfounders:
 
     def test_an_unknown_sex_is_not_female(self):
         facts = {"3": ImageFacts(None, "unknown"), "4": ImageFacts(None, "unknown")}
-        lab = lab_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
-        [case] = rounds_of(lab.study)[0].frequent_cases
-        assert confounders._variables(lab.study, case, [])["sex (male)"] is None
+        context = context_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
+        [case] = evaluated_folds(context.study)[0].frequent_cases
+        assert confounders._variables(context.study, case, [])["sex (male)"] is None
 
     @given(ages=st.lists(st.floats(0, 100), min_size=2, max_size=4), gallery=st.lists(st.floats(0, 100), max_size=4))
     def test_ages_are_compared_pair_by_pair(self, ages, gallery):
         image_ids = [str(number) for number in range(len(ages) + len(gallery))]
         facts = {image_id: ImageFacts(age) for image_id, age in zip(image_ids, [*ages, *gallery], strict=True)}
-        case = Case("p", "A", tuple(range(len(ages))))
+        case = EvaluatedPatient("p", "A", tuple(range(len(ages))))
         test = tuple(Label(image_id, "p", "A") for image_id in image_ids[: len(ages)])
         diagnosed = tuple(Label(image_id, f"of {image_id}", "A") for image_id in image_ids[len(ages) :])
         encodings = Encodings.of(image_ids, np.ones((len(image_ids), 2)))
@@ -333,13 +337,13 @@ class TestConfounders:
         # disorders at 0, 2, ... 78 degrees; of the first, photos at 0 (rank 1) and 79 (rank 40), together rank 40
         gallery = [f"{number} g{number} D{number}" for number in range(40)]
         embeddings = [at(2 * number) for number in range(40)] + [at(0), at(79)]
-        gains, _ = confounders._observations(lab_of(embeddings, gallery, ["40 p D0", "41 p D0"]), "multi-freq")
+        gains, _ = confounders._observations(context_of(embeddings, gallery, ["40 p D0", "41 p D0"]), "multi-freq")
         assert gains == {"p": (1 + 30) / 2 - 30}
 
     def test_a_patient_with_two_disorders_is_one_observation(self):
         # A: ranks 1 and 3, fused 2; C: ranks 3 and 1, fused 3
         test = ["3 p A", "4 p A", "3 p C", "4 p C"]
-        gains, values = confounders._observations(lab_of([*PLACES, at(5), at(80)], GALLERY, test), "multi-freq")
+        gains, values = confounders._observations(context_of([*PLACES, at(5), at(80)], GALLERY, test), "multi-freq")
         assert gains == {"p": ((2 - 2) + (2 - 3)) / 2}
         assert values["p"]["gallery images of disorder"] == 1
 
@@ -353,7 +357,7 @@ class TestConfounders:
         unit = study.encodings.embeddings / np.linalg.norm(study.encodings.embeddings, axis=2, keepdims=True)
         encodings = Encodings(study.encodings.image_ids, unit, study.encodings.encoder)
         bare = Study(study.source, encodings, study.folds, simulated=True)
-        found = confounders.run(Lab(bare, small_lab.comparison, 1))
+        found = confounders.run(ExperimentContext(bare, small_lab.comparison, 1))
         assert {line.variable for line in found["confounders"]} == {"images", "gallery images of disorder"}
         reasons = {(line.set, line.variable): line.reason for line in found["confounders_missing"]}
         assert len(reasons) == 2 * 5
@@ -364,9 +368,9 @@ class TestConfounders:
 
     def test_few_patients_say_nothing(self, small_lab):
         study = small_lab.study
-        [*_, known] = [case for case in rounds_of(study)[0].frequent_cases if len(case.images) > 1]
+        [*_, known] = [case for case in evaluated_folds(study)[0].frequent_cases if len(case.images) > 1]
         facts = {study.encodings.image_ids[row]: ImageFacts(3.0 + row) for row in known.images}
-        found = confounders.run(Lab(replace(study, facts_of_image=facts), small_lab.comparison, 1))
+        found = confounders.run(ExperimentContext(replace(study, facts_of_image=facts), small_lab.comparison, 1))
         reasons = {(line.set, line.variable): line.reason for line in found["confounders_missing"]}
         assert reasons["multi-freq", "mean age"] == "fewer than 10 patients: 1"
         assert reasons["multi-rare", "mean age"].startswith("no ages: ")
@@ -374,12 +378,12 @@ class TestConfounders:
     def test_what_is_the_same_for_everybody_says_nothing(self):
         places = [*PLACES, *[at(number) for number in range(20)]]
         test = [f"{3 + number} p{number // 2} A" for number in range(20)]
-        found = confounders.run(lab_of(places, GALLERY, test))["confounders_missing"]
+        found = confounders.run(context_of(places, GALLERY, test))["confounders_missing"]
         assert found[0] == ("multi-freq", "images", "it is the same for all patients")
 
     def test_an_interval_does_not_depend_on_what_else_is_known(self, small_lab):
         bare = replace(small_lab.study, facts_of_image={})
-        some = confounders.run(Lab(bare, small_lab.comparison, 1))["confounders"]
+        some = confounders.run(ExperimentContext(bare, small_lab.comparison, 1))["confounders"]
         assert set(some) < set(confounders.run(small_lab)["confounders"])
 
     def test_a_perfect_correlation_is_found(self):
@@ -394,8 +398,8 @@ class TestDistances:
         centres = rng.standard_normal((6, 30)) * 3
         embeddings = (centres[:, np.newaxis] + rng.standard_normal((6, 5, 30))).reshape(30, 30)
         gallery = [f"{i} p{i} D{i // 5}" for i in range(30)]
-        lab = lab_of([*embeddings, embeddings[0]], gallery, ["30 q D0"])
-        intra, inter = distances.run(lab)["distances"]
+        context = context_of([*embeddings, embeddings[0]], gallery, ["30 q D0"])
+        intra, inter = distances.run(context)["distances"]
         assert (intra.group, inter.group) == ("intra-freq", "inter")
         assert intra.auc > 0.99
         assert intra.cohens_d > 3
@@ -410,16 +414,16 @@ class TestDistances:
 
 
 def test_a_median_rank_of_nobody_is_none():
-    lab = lab_of([at(0), at(5)], ["0 a A"], ["1 p Z"])
-    assert {line.median_rank for line in rank_changes.run(lab)["rank_changes"]} == {None}
+    context = context_of([at(0), at(5)], ["0 a A"], ["1 p Z"])
+    assert {line.median_rank for line in rank_changes.run(context)["rank_changes"]} == {None}
 
 
 def test_growth_counts_each_version():
     early = labels("1 p A", "2 p A", "3 q B")
     late = labels("1 p A", "2 p A", "3 q B", "4 q B", "5 r C", "5 r A")
-    lab = lab_of(PLACES, GALLERY[:2], ["2 t A"])
+    context = context_of(PLACES, GALLERY[:2], ["2 t A"])
     releases = [Release("2", date(2024, 1, 1), late), Release("1", date(2021, 1, 1), early)]
-    tables = growth.run(Lab(lab.study, lab.comparison, releases=releases))
+    tables = growth.run(ExperimentContext(context.study, context.comparison, releases=releases))
     first, second = tables["growth"]
     assert first[:1] + first[2:5] == ("1", 3, 2, 1)
     assert first.disorders == 2
@@ -452,10 +456,10 @@ class TestOverview:
 
     def test_lists_are_those_of_the_comparison(self):
         embeddings = [*PLACES, at(22), at(10), at(1)]
-        lab = lab_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 p A"])
-        assert overview.run(lab) == {"overview": [], "overview_points": []}  # nobody gains
-        lab = lab_of([*PLACES, at(10), at(22)], GALLERY, ["3 p A", "4 p A"])
-        tables = overview.run(lab)
+        context = context_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 p A"])
+        assert overview.run(context) == {"overview": [], "overview_points": []}  # nobody gains
+        context = context_of([*PLACES, at(10), at(22)], GALLERY, ["3 p A", "4 p A"])
+        tables = overview.run(context)
         ranks = {line.panel: line.rank for line in tables["overview"] if line.true_disorder}
         assert ranks == {"A": 2, "B1": 1, "B2": 1, "B3": 1, overview.OTHER: 1}
         assert [line.distance for line in tables["overview"] if line.panel == "A"] == pytest.approx(
@@ -469,13 +473,16 @@ class TestOverview:
 
 def test_settings_say_what_the_encodings_do_not():
     known = Encoder(1, 2, name="ours", weights_sha256="ab" * 32, representation_names=("m0/flip0/gray0",))
-    lab = lab_of(PLACES, GALLERY[:2], ["2 t A"])
-    encodings = Encodings(lab.study.encodings.image_ids, lab.study.encodings.embeddings, known)
+    context = context_of(PLACES, GALLERY[:2], ["2 t A"])
+    encodings = Encodings(context.study.encodings.image_ids, context.study.encodings.embeddings, known)
     for study, ensemble, views in (
-        (lab.study, settings.NOT_KNOWN, settings.NOT_KNOWN),
-        (replace(lab.study, encodings=encodings), "ours, weights abababababab", "m0/flip0/gray0"),
+        (context.study, settings.NOT_KNOWN, settings.NOT_KNOWN),
+        (replace(context.study, encodings=encodings), "ours, weights abababababab", "m0/flip0/gray0"),
     ):
-        here = {line.component: line.here for line in settings.run(Lab(study, lab.comparison, 3))["settings"]}
+        here = {
+            line.component: line.here
+            for line in settings.run(ExperimentContext(study, context.comparison, 3))["settings"]
+        }
         assert (here["Model ensemble"], here["Test-time augmentation"]) == (ensemble, views)
         assert here["Loss function"] == settings.NOT_KNOWN
         assert here["Random seeds"].startswith("3,")
@@ -484,24 +491,24 @@ def test_settings_say_what_the_encodings_do_not():
 def test_the_map_is_the_same_every_time():
     rng = np.random.default_rng(1)
     gallery = [f"{i} p{i} D{i % 3}" for i in range(30)]
-    lab = lab_of([*rng.standard_normal((30, 8)), np.ones(8)], gallery, ["30 q D0"])
-    assert tsne.run(lab) == tsne.run(lab)
-    kinds = [point.kind for point in tsne.run(lab)["tsne"]]
+    context = context_of([*rng.standard_normal((30, 8)), np.ones(8)], gallery, ["30 q D0"])
+    assert tsne.run(context) == tsne.run(context)
+    kinds = [point.kind for point in tsne.run(context)["tsne"]]
     assert kinds.count("centroid") == 3
 
 
 def test_experiments_ask_for_no_method_but_those_that_they_name(monkeypatch):
     embeddings = [*PLACES, at(10), at(80), at(45), at(50)]
-    lab = lab_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"], averaging=proportional.METHODS)
-    asked, ranks = set(), lab.comparison.ranks
+    context = context_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"], averaging=proportional.METHODS)
+    asked, ranks = set(), context.comparison.ranks
     monkeypatch.setattr(
-        lab.comparison,
+        context.comparison,
         "ranks",
         lambda test_set, gallery, method: asked.add(method) or ranks(test_set, gallery, method),
     )
     for name in METHODS_OF.keys() - {"tsne"}:  # four photos make no map
         asked.clear()
-        EXPERIMENTS[name](lab)
+        EXPERIMENTS[name](context)
         assert asked <= set(methods_of([name])), name
 
 

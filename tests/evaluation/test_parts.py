@@ -13,11 +13,11 @@ from mien import BASELINE, FULL, Encodings, Label
 from mien.core.embeddings import unit_rows
 from mien.core.errors import InvalidMethodError, InvalidStudyError
 from mien.core.gallery_parts import LocalParts
-from mien.evaluation import pool, tables
-from mien.evaluation.cases import rounds_of
+from mien.evaluation import gallery_images, tables
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
-from mien.evaluation.pool import Groups, Pool, dealt
+from mien.evaluation.gallery_images import GalleryImages, Groups, dealt
 from mien.evaluation.probe_rows import ProbeRows
 from mien.evaluation.results import evaluate, not_in_gallery
 
@@ -49,7 +49,7 @@ def apart(encodings, count):
         row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         return Apart(
             [
-                Pool.of(encodings.only([row_of[image_id] for image_id in image_ids]), galleries)
+                GalleryImages.of(encodings.only([row_of[image_id] for image_id in image_ids]), galleries)
                 for image_ids in dealt(galleries, count)
             ]
         )
@@ -71,7 +71,7 @@ def all_ranks(comparison):
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 6), ahead=st.booleans())
 def test_several_parts_rank_as_one(seed, count, ahead):
     study = random_study(seed)
-    rounds = rounds_of(study)
+    rounds = evaluated_folds(study)
     known = {"methods": METHODS} if ahead else {"averaging": METHODS}
     one = Comparison(study.encodings, rounds, averaging=METHODS)
     several = Comparison(study.encodings, rounds, **known, parts=apart(study.encodings, count))
@@ -99,14 +99,14 @@ def small_blocks(monkeypatch):
     """A few probes and a few images at a time."""
     monkeypatch.setattr(tables, "NUMBERS_PER_BLOCK", 3000)
     monkeypatch.setattr(tables, "GROUPS_PER_QUESTION", 4)
-    for module in (pool, tables):
+    for module in (gallery_images, tables):
         monkeypatch.setattr(module, "IMAGES_PER_BLOCK", 7)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_blocks_rank_as_all_at_once(seed, request):
     study = random_study(seed)
-    rounds = rounds_of(study)
+    rounds = evaluated_folds(study)
     whole = all_ranks(Comparison(study.encodings, rounds, averaging=METHODS))
     request.getfixturevalue("small_blocks")
     steps = []
@@ -118,15 +118,15 @@ def test_blocks_rank_as_all_at_once(seed, request):
 
 def test_results_of_methods_known_ahead_are_those_of_kept_tables():
     study = random_study(1)
-    kept = Comparison(study.encodings, rounds_of(study))
-    ahead = Comparison(study.encodings, rounds_of(study), methods=[BASELINE, FULL])
+    kept = Comparison(study.encodings, evaluated_folds(study))
+    ahead = Comparison(study.encodings, evaluated_folds(study), methods=[BASELINE, FULL])
     assert evaluate(ahead, [BASELINE, FULL], seed=1) == evaluate(kept, [BASELINE, FULL], seed=1)
     assert not_in_gallery(ahead) == not_in_gallery(kept)
 
 
 def test_a_method_that_was_not_named_ahead_is_refused():
     study = random_study(1)
-    comparison = Comparison(study.encodings, rounds_of(study), methods=[BASELINE, FULL], galleries=["unified"])
+    comparison = Comparison(study.encodings, evaluated_folds(study), methods=[BASELINE, FULL], galleries=["unified"])
     assert comparison.knows(FULL)
     assert not comparison.knows(METHODS[1])
     with pytest.raises(InvalidMethodError, match=r"image-centroid.*was not compared"):
@@ -151,7 +151,7 @@ class TestParts:
     def test_a_disorder_is_in_several_parts_and_some_parts_lack_it(self):
         gallery = tuple(Label(f"{i}", f"p{i}", "A" if i < 3 else "B") for i in range(4))
         encodings = Encodings.of([f"{i}" for i in range(4)], np.eye(4))
-        parts = [Pool.of(encodings.only([i]), [gallery]) for i in range(4)]
+        parts = [GalleryImages.of(encodings.only([i]), [gallery]) for i in range(4)]
         rows = ProbeRows.of(encodings.embeddings, [(0,), (1,)])
         groups = [part.distances(rows=rows, groups=np.arange(2), each=True).groups.tolist() for part in parts]
         assert groups == [[0], [0], [0], [1]]
@@ -169,10 +169,10 @@ class TestParts:
         labels = [Label(f"{i}", patient, "A") for i, patient in enumerate("ppqr")]
         encodings = Encodings.of([f"{i}" for i in range(4)], np.eye(4))
         study = random_study(1)
-        rounds = [rounds_of(study)[0]._replace(frequent_gallery=tuple(labels), rare_gallery=())]
+        rounds = [evaluated_folds(study)[0]._replace(frequent_gallery=tuple(labels), rare_gallery=())]
 
         def parts(_encodings, galleries):
-            return LocalParts([Pool.of(encodings.only(rows), galleries) for rows in rows_of_part])
+            return LocalParts([GalleryImages.of(encodings.only(rows), galleries) for rows in rows_of_part])
 
         with pytest.raises(InvalidStudyError, match=problem):
             Comparison(study.encodings, rounds, parts=parts)

@@ -10,8 +10,8 @@ from mien.core.errors import InvalidStudyError
 from mien.core.method import TWELVE_METHODS
 from mien.core.study import Fold, Split, Study
 from mien.evaluation.accuracy import accuracy, pooled_outcomes
-from mien.evaluation.cases import rounds_of, validation_rounds
 from mien.evaluation.comparison import GALLERIES, Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds, validation_folds
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.outcomes import MISSED
 from mien.evaluation.results import evaluate, not_in_gallery
@@ -31,7 +31,7 @@ def random_study(seed, *, folds=3, **options):
 
 
 def compared(study, methods=()):
-    return Comparison(study.encodings, rounds_of(study), averaging=methods)
+    return Comparison(study.encodings, evaluated_folds(study), averaging=methods)
 
 
 def study_of(embeddings, *folds, simulated=False):
@@ -127,7 +127,7 @@ def test_a_validation_patient_in_a_rare_gallery_does_not_meet_himself():
     encodings = Encodings.of(["0", "1", "2", "3"], np.array([[0, 1], [0, 1], [1, 0], [1, 0.1]], dtype=float))
     fold = Fold(Split((Label("0", "a", "A"),), (Label("1", "t", "A"),)), Split((Label("2", "v", "R"),), ()))
     study = Study("by hand", encodings, (fold,), (Label("0", "a", "A"),), (Label("3", "v", "A"),))
-    ranks = Comparison(encodings, validation_rounds(study)).ranks("freq", "unified", BASELINE)
+    ranks = Comparison(encodings, validation_folds(study)).ranks("freq", "unified", BASELINE)
     assert ranks[0].ranks.tolist() == [1]  # his photo of disorder R would be nearer
 
 
@@ -166,7 +166,7 @@ def test_patients_on_both_sides_are_left_out_of_the_gallery_for_their_own_querie
     study = on_both_sides(seed)
     assert any(study.tested_and_in_gallery)
     methods = [*TWELVE_METHODS, *PROPORTIONAL, Method("embedding", "proportional-hybrid", alpha=0.4)]
-    comparison = Comparison(study.encodings, rounds_of(study), methods=methods, leave_out=leave_out)
+    comparison = Comparison(study.encodings, evaluated_folds(study), methods=methods, leave_out=leave_out)
     for result in evaluate(comparison, methods, seed=seed):
         expected = study_accuracy(study, result.set, result.gallery, result.method, 1, leave_out=leave_out)
         assert result.top1 == pytest.approx(expected, abs=1e-9), result

@@ -7,11 +7,11 @@ import pytest
 
 from mien.core.study import Fold, Split
 from mien.evaluation.agreement import accuracy_cells
-from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.experiment_context import ExperimentContext, Release
 from mien.evaluation.experiments import EXPERIMENTS, tsne
 from mien.evaluation.experiments.proportional import METHODS
-from mien.evaluation.lab import Lab, Release
 from mien.report.reproduction import reproduce
 from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb
@@ -80,7 +80,7 @@ def tables(finished):
 @pytest.fixture(scope="session")
 def frequent_tables(frequent_study, releases):
     """All that they find without rare disorders."""
-    comparison = Comparison(frequent_study.encodings, rounds_of(frequent_study), averaging=METHODS)
-    lab = Lab(frequent_study, comparison, 1, releases)
-    found = {name: rows for run in EXPERIMENTS.values() for name, rows in run(lab).items()}
+    comparison = Comparison(frequent_study.encodings, evaluated_folds(frequent_study), averaging=METHODS)
+    context = ExperimentContext(frequent_study, comparison, 1, releases)
+    found = {name: rows for run in EXPERIMENTS.values() for name, rows in run(context).items()}
     return found | {"agreement": accuracy_cells(comparison)}

@@ -12,12 +12,12 @@ from mien import BASELINE, FULL, Method
 from mien.core.method import TWELVE_METHODS
 from mien.evaluation.accuracy import accuracy
 from mien.evaluation.agreement import accuracy_cells, mean_absolute_error, mean_cells, worst
-from mien.evaluation.cases import rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.experiment_context import ExperimentContext
 from mien.evaluation.experiments import splits
 from mien.evaluation.experiments.distances import distance_distributions
 from mien.evaluation.experiments.lambda_selection import objective
-from mien.evaluation.lab import Lab
 from mien.evaluation.published import DISTANCES, SPLITS
 from mien.evaluation.results import evaluate
 from mien.simulation.embeddings import Layout, simulated_embeddings
@@ -37,7 +37,7 @@ def studies():
 
 @pytest.fixture(scope="module")
 def comparisons(studies):
-    return [Comparison(study.encodings, rounds_of(study)) for study in studies]
+    return [Comparison(study.encodings, evaluated_folds(study)) for study in studies]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def mean_over_seeds(values):
 @pytest.mark.parametrize("seed", [1, 2, 17])
 def test_the_split_table_is_the_published_one(seed):
     study = simulated_gmdb(seed, layout=LATENT)
-    lines = {line.part: line for line in splits.run(Lab(study, None))["splits"]}
+    lines = {line.part: line for line in splits.run(ExperimentContext(study, None))["splits"]}
     assert set(lines) == set(SPLITS)
     for part, published in SPLITS.items():
         for name, value in published._asdict().items():
@@ -90,7 +90,8 @@ def test_the_same_seed_gives_the_same_bits():
     assert one.folds == again.folds
     assert one.facts_of_image == again.facts_of_image
     results = [
-        evaluate(Comparison(study.encodings, rounds_of(study)[:2]), TWELVE_METHODS, seed=1) for study in (one, again)
+        evaluate(Comparison(study.encodings, evaluated_folds(study)[:2]), TWELVE_METHODS, seed=1)
+        for study in (one, again)
     ]
     assert results[0] == results[1]
 
@@ -98,7 +99,7 @@ def test_the_same_seed_gives_the_same_bits():
 class TestGrowth:
     def test_it_is_of_the_same_shape_and_twice_the_size(self, grown):
         assert grown.source == "GMDB v1.1.4-simulated-1-x2"
-        lines = {line.part: line for line in splits.run(Lab(grown, None))["splits"]}
+        lines = {line.part: line for line in splits.run(ExperimentContext(grown, None))["splits"]}
         for part, published in SPLITS.items():
             for name in ("images", "patients", "disorders"):
                 value = getattr(published, name)
@@ -131,7 +132,7 @@ class TestGrowth:
     def test_disorders_are_harder_to_find_among_more_of_them(self, grown, studies):
         accuracies = []
         for study in (studies[0], grown):
-            comparison = Comparison(study.encodings, rounds_of(study)[:1], methods=[BASELINE])
+            comparison = Comparison(study.encodings, evaluated_folds(study)[:1], methods=[BASELINE])
             folds = [comparison.ranks(test_set, "unified", BASELINE) for test_set in ("freq", "rare")]
             accuracies.append([accuracy(of_set, top=1) for of_set in folds])
         for once, twice in zip(*accuracies, strict=True):

@@ -16,29 +16,29 @@ from mien.core.embeddings import unit_rows
 from mien.core.method import BASELINE
 from mien.core.roster import Label
 from mien.core.study import Study
-from mien.evaluation.cases import Round, rounds_of
 from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import EvaluatedFold, evaluated_folds
 from mien.evaluation.results import evaluate
 from mien.report.reproduction import reproduce
 
 
 def studying_benchmarks(study: Study) -> Iterator[Line]:
     """Of a simulated GMDB; the usual way gets one fold, of ten it would take ten times as long."""
-    rounds = rounds_of(study)
-    ours, usual = best_of(1, partial(_four_pairs, study, rounds[:1]), partial(_usual_four_pairs, study, rounds[0]))
+    folds = evaluated_folds(study)
+    ours, usual = best_of(1, partial(_four_pairs, study, folds[:1]), partial(_usual_four_pairs, study, folds[0]))
     yield Line("evaluate the four official pairs, one fold", ours, "the usual way", usual, "")
     with tempfile.TemporaryDirectory() as directory:
         reproducing, products = best_of(
-            1, lambda: reproduce(study, Path(directory) / "report", seed=1), _bare_products(study, rounds)
+            1, lambda: reproduce(study, Path(directory) / "report", seed=1), _bare_products(study, folds)
         )
     yield Line("reproduce: all tables and figures", reproducing, "the bare matrix products it needs", products, "")
 
 
-def _four_pairs(study: Study, rounds: tuple[Round, ...]) -> object:
-    return evaluate(Comparison(study.encodings, rounds, centroids=()), [BASELINE], per_image=True)
+def _four_pairs(study: Study, folds: tuple[EvaluatedFold, ...]) -> object:
+    return evaluate(Comparison(study.encodings, folds, centroids=()), [BASELINE], per_image=True)
 
 
-def _usual_four_pairs(study: Study, one: Round) -> object:
+def _usual_four_pairs(study: Study, one: EvaluatedFold) -> object:
     embeddings = study.encodings.embeddings
     unified = (*one.frequent_gallery, *one.rare_gallery)
     for cases, galleries in (
@@ -51,12 +51,12 @@ def _usual_four_pairs(study: Study, one: Round) -> object:
     return None
 
 
-def _bare_products(study: Study, rounds: tuple[Round, ...]) -> Callable[[], object]:
+def _bare_products(study: Study, folds: tuple[EvaluatedFold, ...]) -> Callable[[], object]:
     """Each distinct test image and fused patient times each distinct gallery image, and the same for validation."""
-    cases = {case for one in rounds for case in (*one.frequent_cases, *one.rare_cases)}
+    cases = {case for one in folds for case in (*one.frequent_cases, *one.rare_cases)}
     images = sorted({image for case in cases for image in case.images})
     fused = [case.images[0] for case in sorted(cases) if len(case.images) > 1]  # as many rows, whichever they are
-    gallery_of_all = {label for one in rounds for label in (*one.frequent_gallery, *one.rare_gallery)}
+    gallery_of_all = {label for one in folds for label in (*one.frequent_gallery, *one.rare_gallery)}
     gallery = _unit(study, sorted({study.row_of_image[label.image_id] for label in gallery_of_all}))
     tested = _unit(study, images + fused)
     validation = _unit(study, _rows(study, study.validation))

@@ -16,8 +16,8 @@ from mien.core.ranking import rank
 from mien.core.study import Study
 
 if TYPE_CHECKING:
-    from mien.evaluation.cases import Case
     from mien.evaluation.comparison import Comparison
+    from mien.evaluation.evaluated_patients import EvaluatedPatient
 
 SEED = 1
 PHOTOS = 3  # of the patient who is shown
@@ -33,8 +33,8 @@ def demo(
     if serve:
         serve_demo(port)
         return
-    from mien.evaluation.cases import rounds_of  # noqa: PLC0415 scipy is heavy
     from mien.evaluation.comparison import Comparison  # noqa: PLC0415
+    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 scipy is heavy
     from mien.evaluation.results import evaluate  # noqa: PLC0415
     from mien.report.evaluation import protocol_document  # noqa: PLC0415
     from mien.simulation.study import simulated_gmdb  # noqa: PLC0415
@@ -43,7 +43,7 @@ def demo(
     with show.progress("simulating"):
         study = simulated_gmdb(SEED)
     with show.progress("comparing") as report:
-        comparison = Comparison(study.encodings, rounds_of(study), progress=report)
+        comparison = Comparison(study.encodings, evaluated_folds(study), progress=report)
         results = evaluate(comparison, [BASELINE, FULL], seed=SEED, galleries=["unified"])
     out.print("[bold]1. How often is the true disorder first?[/] In a database of GMDB's shape:\n")
     show_study.print_study(study, protocol_document(study, comparison, seed=SEED))
@@ -74,7 +74,7 @@ def _show_patient(study: Study, comparison: Comparison) -> None:
     show.print_rankings(full)
 
 
-def _telling_case(comparison: Comparison) -> Case:
+def _telling_case(comparison: Comparison) -> EvaluatedPatient:
     """A patient whose photos disagree, and whom the full method gets right: one of those for whom fusion matters."""
     single, fused = (comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
     spread = [

@@ -17,7 +17,7 @@ from mien.storage.formats.gmdb_folder import read_gmdb
 from mien.storage.loading import LeftOut, Source, load_cohort
 
 if TYPE_CHECKING:
-    from mien.evaluation.comparison import Places  # scipy is heavy
+    from mien.evaluation.comparison import ImagePlaces  # scipy is heavy
 
 GmdbOption = Annotated[
     Path | None, typer.Option("--gmdb", metavar="DIR", help="A folder with the tables of a GMDB version.")
@@ -60,8 +60,8 @@ def evaluate(
     json: options.JsonOption = False,
 ) -> None:
     """Accuracy of methods by the paper's protocol: frequent and rare sets, unified and split galleries."""
-    from mien.evaluation.cases import rounds_of  # noqa: PLC0415 they are quick to read about without
     from mien.evaluation.comparison import Comparison  # noqa: PLC0415
+    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 they are quick to read about without
     from mien.evaluation.folds import FOLDS, cohort_study  # noqa: PLC0415
     from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
     from mien.report.evaluation import evaluation_document  # noqa: PLC0415
@@ -92,9 +92,14 @@ def evaluate(
     if strict:
         study.refuse_tested_in_gallery()
     with on_cluster(cluster) as places, show.progress("comparing") as report:
-        parts, rounds = places.of_file(cohort or encodings or Path()), rounds_of(study)
+        parts = places.of_file(cohort or encodings or Path())
         comparison = Comparison(
-            study.encodings, rounds, methods=methods, leave_out=not per_image, parts=parts, progress=report
+            study.encodings,
+            evaluated_folds(study),
+            methods=methods,
+            leave_out=not per_image,
+            parts=parts,
+            progress=report,
         )
     with show.progress("measuring"):
         results = evaluate_methods(comparison, methods, seed=seed, against=reference, per_image=per_image)
@@ -106,13 +111,13 @@ def evaluate(
         show_study.print_results(results, published=cohort is None and not per_image)
 
 
-class StudyPlaces(Protocol):
+class StudyImages(Protocol):
     """Where the gallery images of a study are."""
 
-    def of_file(self, path: Path, /) -> Places | None:
+    def of_file(self, path: Path, /) -> ImagePlaces | None:
         """Those of an encodings file; None: here, where it was read."""
 
-    def of_simulation(self, seed: int, growth: int, /) -> Places | None:
+    def of_simulation(self, seed: int, growth: int, /) -> ImagePlaces | None:
         """Those of a simulated GMDB."""
 
 
@@ -125,16 +130,16 @@ class _Here:
 
 
 @contextmanager
-def on_cluster(where: str | None) -> Iterator[StudyPlaces]:
+def on_cluster(where: str | None) -> Iterator[StudyImages]:
     """The workers of a cluster, if there is one."""
     if where is None:
         yield _Here()
     else:
         from mien.cluster.connection import connected  # noqa: PLC0415 heavy
-        from mien.cluster.studies import PlacesOnCluster  # noqa: PLC0415
+        from mien.cluster.studies import ImagesOnCluster  # noqa: PLC0415
 
         with connected(where, show.note) as workers:
-            yield PlacesOnCluster(workers)
+            yield ImagesOnCluster(workers)
 
 
 def load_gmdb(gmdb: Path | None, encodings: Path | None, encoder: str | None) -> Study:

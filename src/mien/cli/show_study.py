@@ -11,7 +11,7 @@ from rich.table import Table
 from mien.cli.show import console, note, print_simulated, text
 from mien.core.errors import shown_ids
 from mien.core.study import Study
-from mien.evaluation.lab import rows_of
+from mien.evaluation.experiment_context import rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
 from mien.report.evaluation import NORMALISED

@@ -12,8 +12,8 @@ from mien.cluster.work import Cluster, on_worker
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidStudyError
 from mien.core.gallery_parts import Parts
-from mien.evaluation.comparison import Places
-from mien.evaluation.pool import Gallery, Pool, dealt
+from mien.evaluation.comparison import ImagePlaces
+from mien.evaluation.gallery_images import Gallery, GalleryImages, dealt
 from mien.simulation.study import simulated_gmdb
 from mien.storage.formats import read_encodings
 
@@ -21,20 +21,20 @@ Read = Callable[[Collection[str]], Encodings]  # the embeddings of some images, 
 
 
 @dataclass(frozen=True)
-class PlacesOnCluster:
+class ImagesOnCluster:
     """Where comparisons find their gallery images: dealt over the workers, each of which reads its own."""
 
     cluster: Cluster
 
-    def of_file(self, path: Path) -> Places:
+    def of_file(self, path: Path) -> ImagePlaces:
         """From an encodings file that every worker sees under the same name."""
         return partial(self._dealt, partial(images_of_file, path=path.resolve()))
 
-    def of_simulation(self, seed: int, growth: int) -> Places:
+    def of_simulation(self, seed: int, growth: int) -> ImagePlaces:
         """From nowhere: each worker simulates all, and keeps its own."""
         return partial(self._dealt, partial(simulated_images, seed=seed, growth=growth))
 
-    def _dealt(self, read: Read, encodings: Encodings, galleries: Sequence[Gallery]) -> Parts[Pool]:
+    def _dealt(self, read: Read, encodings: Encodings, galleries: Sequence[Gallery]) -> Parts[GalleryImages]:
         self.cluster.require_workers()
         images = filter(None, dealt(galleries, len(self.cluster.workers)))
         row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
@@ -43,7 +43,7 @@ class PlacesOnCluster:
         return self.cluster.load_parts(loads)
 
 
-def pool(read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], expected: str) -> Pool:
+def pool(read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], expected: str) -> GalleryImages:
     """A worker's part of the galleries, if it finds there what the one who asks has."""
     with on_worker():
         own = read(image_ids)
@@ -52,7 +52,7 @@ def pool(read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], e
                 "the embeddings differ from those of the one who asks: is it the same file? Simulated ones are the same"
                 " on machines of one kind only; write them to a file with 'mien simulate'"
             )
-        return Pool.of(own, galleries)
+        return GalleryImages.of(own, galleries)
 
 
 def digest(encodings: Encodings) -> str:

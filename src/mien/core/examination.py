@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mien.core.answers import RankedDisorder, Ranking
 from mien.core.cohort import Query
 from mien.core.errors import InvalidMethodError
-from mien.core.gallery_part import CASES, Case
+from mien.core.gallery_part import PATIENTS_NAMED, NearestPatient
 from mien.core.method import FULL, Method
 from mien.core.ranking import HasIndex, HasSearcher, searcher_of
 from mien.core.searcher import AskedQuery, probe_rows
@@ -27,7 +27,7 @@ class Standing(NamedTuple):
 class DisorderEvidence(NamedTuple):
     """What stands behind one line of a ranking."""
 
-    nearest_cases: tuple[Case, ...]
+    nearest_cases: tuple[NearestPatient, ...]
     alone: tuple[Standing, ...]  # by each photo of the query alone
     without: tuple[Standing, ...]  # by all photos but this one; none for a query of one photo
 
@@ -67,10 +67,10 @@ def examine(
     ranking = whole._replace(disorders=whole.disorders[:top])
     standings = [{line.disorder_id: _standing(line) for line in other.disorders} for other in others]
     rows, _ = probe_rows([query], method.fusion)
-    nearest = searcher.nearest_cases(rows, own, [line.disorder_id for line in ranking.disorders])
+    nearest = searcher.nearest_patients(rows, own, [line.disorder_id for line in ranking.disorders])
     evidence = tuple(
         DisorderEvidence(
-            cases_of(line, cases),
+            patients_of(line, cases),
             alone=tuple(standing[line.disorder_id] for standing in standings[:photos]),
             without=tuple(standing[line.disorder_id] for standing in standings[photos:]),
         )
@@ -88,9 +88,9 @@ def _standing(line: RankedDisorder) -> Standing:
     return Standing(line.rank, line.distance, line.nearest_distance, line.centroid_distance)
 
 
-def cases_of(line: RankedDisorder, nearest: Sequence[Case]) -> tuple[Case, ...]:
+def patients_of(line: RankedDisorder, nearest: Sequence[NearestPatient]) -> tuple[NearestPatient, ...]:
     """The cases of a ranked disorder, the nearest of them as the ranking names it: ties are settled there."""
     # the nearest of all is as near as it: where more tie than are named, it may not be among them
-    first = Case(line.nearest_patient_id, line.nearest_image_id, nearest[0].distance)
+    first = NearestPatient(line.nearest_patient_id, line.nearest_image_id, nearest[0].distance)
     others = [case for case in nearest if case.patient_id != first.patient_id]
-    return first, *others[: CASES - 1]
+    return first, *others[: PATIENTS_NAMED - 1]

@@ -22,7 +22,7 @@ from mien.core.rounded_rows import Bounds, measured_rounding, scan
 
 LABELS_AT_A_TIME = 1 << 20  # that are looked through for those to measure
 SAME_PHOTO = 1e-4  # a distance far below that of any two photos, and far above what is lost in encoding one twice
-CASES = 3  # nearest patients of a disorder that are named
+PATIENTS_NAMED = 3  # nearest patients of a disorder that are named
 
 
 class Question(NamedTuple):
@@ -79,7 +79,7 @@ class MeasuredPart(NamedTuple):
     who: list[tuple[str, str]]  # patient and image id, of each distinct pair
 
 
-class Case(NamedTuple):
+class NearestPatient(NamedTuple):
     """A gallery patient, by the photo that comes nearest to the query."""
 
     patient_id: str
@@ -152,12 +152,12 @@ def disorders_of(index: GalleryIndex, patients: Sequence[Sequence[str]]) -> list
     return [of(patient_ids) for patient_ids in patients]
 
 
-def nearest_cases(
+def nearest_patients(
     index: GalleryIndex, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]
-) -> list[list[Case]]:
+) -> list[list[NearestPatient]]:
     """The nearest patients of each disorder, without the query's own: nearest to any of its unit rows."""
     own_here = _places(index.roster.patient_of_id, own)
-    return [_nearest_cases(index, rows, own_here, disorder_id) for disorder_id in disorder_ids]
+    return [_nearest_patients(index, rows, own_here, disorder_id) for disorder_id in disorder_ids]
 
 
 def smallest_of_runs(values: Floats, first_of_run: Ints, wanted: Ints) -> Floats:
@@ -258,7 +258,9 @@ def _same_photo(index: GalleryIndex, image: int, embedding: Floats) -> bool:
     return bool(distance < 4 * measured_rounding(row.shape[1]))
 
 
-def _nearest_cases(index: GalleryIndex, rows: Float32s, own_here: list[int], disorder_id: str) -> list[Case]:
+def _nearest_patients(
+    index: GalleryIndex, rows: Float32s, own_here: list[int], disorder_id: str
+) -> list[NearestPatient]:
     roster = index.roster
     if disorder_id not in roster.disorder_of_id:
         return []
@@ -266,16 +268,16 @@ def _nearest_cases(index: GalleryIndex, rows: Float32s, own_here: list[int], dis
     if own_here:
         images = images[~np.isin(roster.patient_of_image[images], own_here)]
     patients, first_image = np.unique(roster.patient_of_image[images], return_index=True)
-    if len(patients) > CASES:
+    if len(patients) > PATIENTS_NAMED:
         bounds = scan(index.images, rows, only=images)
         of_patients = np.minimum.reduceat(bounds.upper.min(axis=1), first_image)
-        images = images[bounds.lower.min(axis=1) <= np.partition(of_patients, CASES - 1)[CASES - 1]]
+        images = images[bounds.lower.min(axis=1) <= np.partition(of_patients, PATIENTS_NAMED - 1)[PATIENTS_NAMED - 1]]
     image, probe = np.divmod(np.arange(len(images) * len(rows)), len(rows))
     distances = index.images.distances(images[image], rows, probe).reshape(len(images), len(rows)).min(axis=1)
-    nearest: dict[int, Case] = {}
+    nearest: dict[int, NearestPatient] = {}
     for place in np.argsort(distances, kind="stable").tolist():  # stable: ties go to the first by (patient, image)
         patient = int(roster.patient_of_image[images[place]])
-        nearest.setdefault(patient, Case(*_who(roster, images[place]), float(distances[place])))
-        if len(nearest) == CASES:
+        nearest.setdefault(patient, NearestPatient(*_who(roster, images[place]), float(distances[place])))
+        if len(nearest) == PATIENTS_NAMED:
             break
     return list(nearest.values())

@@ -129,7 +129,7 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
 
 
 def _blocks(matrix: npt.NDArray[Any], only: Ints | None) -> Iterator[tuple[slice, Callable[[], npt.NDArray[Any]]]]:
-    """Places of the rows, all or some, a block at a time, and how to get at them."""
+    """ImagePlaces of the rows, all or some, a block at a time, and how to get at them."""
     size = max(1, BYTES_PER_BLOCK // matrix[:1].nbytes)
     if only is not None and len(only) and (np.diff(only) == 1).all():  # together: no copy
         matrix, only = matrix[only[0] : only[-1] + 1], None

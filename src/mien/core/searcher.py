@@ -24,16 +24,16 @@ from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError, shown
 from mien.core.fusion import fuse_distances, probe_embeddings
 from mien.core.gallery_part import (
-    CASES,
-    Case,
+    PATIENTS_NAMED,
     MeasuredPart,
+    NearestPatient,
     Pairs,
     Question,
     RestOfDisorder,
     ScannedPart,
     disorders_of,
     measure_part,
-    nearest_cases,
+    nearest_patients,
     own_patients,
     scan_part,
     smallest_of_runs,
@@ -129,11 +129,15 @@ class Searcher:
         )
         return [ranking for batch in _batches(queries, max(1, most)) for ranking in self._rank(batch, method, top)]
 
-    def nearest_cases(self, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]) -> list[list[Case]]:
+    def nearest_patients(
+        self, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]
+    ) -> list[list[NearestPatient]]:
         """The nearest patients of each disorder to any of some unit rows."""
-        answers = self.parts.ask(partial(nearest_cases, rows=rows, own=own, disorder_ids=disorder_ids))
+        answers = self.parts.ask(partial(nearest_patients, rows=rows, own=own, disorder_ids=disorder_ids))
         return [
-            sorted((case for part in of_disorder for case in part), key=lambda case: (case.distance, *case))[:CASES]
+            sorted((case for part in of_disorder for case in part), key=lambda case: (case.distance, *case))[
+                :PATIENTS_NAMED
+            ]
             for of_disorder in zip(*answers, strict=True)
         ]
 

@@ -21,9 +21,9 @@ from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.index import CentroidKind
 from mien.core.method import Method
 from mien.core.progress import Progress, silent
-from mien.evaluation.cases import Case, Round
+from mien.evaluation.evaluated_patients import EvaluatedFold, EvaluatedPatient
+from mien.evaluation.gallery_images import Gallery, GalleryImages, Groups, check_parts
 from mien.evaluation.outcomes import MISSED
-from mien.evaluation.pool import Gallery, Groups, Pool, check_parts
 from mien.evaluation.probe_rows import Probe
 from mien.evaluation.side_by_side import side_by_side
 from mien.evaluation.tables import Comparer, Table, blocks_of
@@ -37,7 +37,7 @@ GALLERIES: tuple[GalleryName, ...] = ("unified", "split")
 PARTS: tuple[PartName, ...] = ("freq", "rare")
 CENTROIDS: tuple[CentroidKind, ...] = ("image", "patient")
 
-Places = Callable[[Encodings, Sequence[Gallery]], Parts[Pool]]  # of the images of some galleries
+ImagePlaces = Callable[[Encodings, Sequence[Gallery]], Parts[GalleryImages]]  # of the images of some galleries
 Place = tuple[GalleryName, PartName, int, Bools]  # of some ranks: the number of a fold, and which of its cases
 
 
@@ -46,21 +46,21 @@ class Ranks(NamedTuple):
 
     ranks: Ints
     case_of_ranking: Ints  # rankings of one case stand together
-    cases: tuple[Case, ...]
-    round: Round
+    cases: tuple[EvaluatedPatient, ...]
+    round: EvaluatedFold
 
 
 class RankedTogether(NamedTuple):
     """Cases of a block with the same true groups in several lists: one comparison with these does for all lists."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[EvaluatedPatient, ...]
     true_column: Ints  # of the block's table; -1 where the disorder is in no list
     in_list: Float32s  # (columns, lists): one or zero
     places: list[Place]  # of the ranks in each list
 
 
 class Comparison:
-    """The rounds of a study, compared once, block by block of cases.
+    """The folds of a study, compared once, block by block of cases.
 
     A case whose patient is in a gallery meets that gallery without this patient, centroids included.
     Where the methods are known ahead, only their ranks are kept. Else the tables are, and ranks by any method follow.
@@ -69,14 +69,14 @@ class Comparison:
     def __init__(
         self,
         encodings: Encodings,
-        rounds: Sequence[Round],
+        folds: Sequence[EvaluatedFold],
         *,
         methods: Sequence[Method] | None = None,
         galleries: Sequence[GalleryName] = GALLERIES,
         averaging: Sequence[Method] = (),
         centroids: Sequence[CentroidKind] = CENTROIDS,
         leave_out: bool = True,
-        parts: Places | None = None,
+        parts: ImagePlaces | None = None,
         progress: Progress = silent,
     ) -> None:
         """`methods` and `galleries` are those that will be asked for.
@@ -85,13 +85,13 @@ class Comparison:
         the distinct galleries and says where their images are; else the encodings have them all. Without `leave_out`
         nobody is left out of a gallery, as in the official script.
         """
-        self.rounds = tuple(rounds)
+        self.folds = tuple(folds)
         self.methods = None if methods is None else tuple(dict.fromkeys(methods))
         if self.methods is not None:
             averaging = self.methods
             kinds = {method.scoring.centroid for method in self.methods}
             centroids = [kind for kind in CENTROIDS if kind in kinds]
-        distinct = {id(gallery): gallery for one in self.rounds for gallery in one[:2] if gallery}
+        distinct = {id(gallery): gallery for one in self.folds for gallery in one[:2] if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
         every = list(distinct.values())
         self._without: dict[
@@ -101,8 +101,8 @@ class Comparison:
             self._without[place, patient_id] = len(every)
             every.append(others_with_the_same_disorders(every[place], patient_id))
         self._groups = Groups.of(every)
-        pools = parts(encodings, every) if parts else LocalParts([Pool.of_groups(encodings, self._groups)])
-        check_parts(self._groups, pools.ask(Pool.image_ids))
+        pools = parts(encodings, every) if parts else LocalParts([GalleryImages.of_groups(encodings, self._groups)])
+        check_parts(self._groups, pools.ask(GalleryImages.image_ids))
         comparer = Comparer.of(encodings, self._groups, pools, centroids=centroids, averaging=averaging)
         self._tables: list[Table] = []
         self._ranking = Lock()
@@ -116,8 +116,8 @@ class Comparison:
     def sets(self) -> tuple[SetName, ...]:
         """The test sets that have cases."""
         cases = {
-            "freq": [case for one in self.rounds for case in one.frequent_cases],
-            "rare": [case for one in self.rounds for case in one.rare_cases],
+            "freq": [case for one in self.folds for case in one.frequent_cases],
+            "rare": [case for one in self.folds for case in one.rare_cases],
         }
         multi = {f"multi-{part}": [case for case in of if len(case.images) > 1] for part, of in cases.items()}
         return tuple(name for name in SETS if {**cases, **multi}[name])
@@ -125,7 +125,7 @@ class Comparison:
     @property
     def galleries(self) -> tuple[GalleryName, ...]:
         """The galleries that differ: with frequent disorders only, or rare ones only, there is but one."""
-        both = any(one.frequent_gallery for one in self.rounds) and any(one.rare_gallery for one in self.rounds)
+        both = any(one.frequent_gallery for one in self.folds) and any(one.rare_gallery for one in self.folds)
         return GALLERIES if both else ("unified",)
 
     def knows(self, method: Method) -> bool:
@@ -174,7 +174,7 @@ class Comparison:
     def _unranked(self, method: Method) -> dict[PartName, list[Ranks]]:
         """All missed: what no gallery has, or nobody has ranked yet."""
         folds: dict[PartName, list[Ranks]] = {part: [] for part in PARTS}
-        for one in self.rounds:
+        for one in self.folds:
             for part, cases in zip(PARTS, (one.frequent_cases, one.rare_cases), strict=True):
                 rankings = [len(case.images) if method.fusion == "none" else 1 for case in cases]
                 case_of_ranking = np.repeat(np.arange(len(cases)), np.array(rankings, dtype=np.intp))
@@ -194,8 +194,8 @@ class Comparison:
 
     def _ranked_together(self, table: Table, galleries: Sequence[GalleryName]) -> Iterator[RankedTogether]:
         """A block's cases, together where they have the same true groups: those of frequent disorders in all folds."""
-        found: dict[tuple[tuple[Case, ...], tuple[int, ...]], list[tuple[Ints, Place]]] = {}
-        for gallery, (number, one), part in product(galleries, enumerate(self.rounds), PARTS):
+        found: dict[tuple[tuple[EvaluatedPatient, ...], tuple[int, ...]], list[tuple[Ints, Place]]] = {}
+        for gallery, (number, one), part in product(galleries, enumerate(self.folds), PARTS):
             cases = one.frequent_cases if part == "freq" else one.rare_cases
             inside = np.flatnonzero(self._inside(table.cases, cases))
             for groups, numbers in self._by_groups_met(self._galleries_met(one, part, gallery), cases, inside):
@@ -208,7 +208,7 @@ class Comparison:
             yield RankedTogether(some, true_column, in_list.astype(np.float32), [place for _, place in lists])
 
     def _by_groups_met(
-        self, galleries: Sequence[int], cases: Sequence[Case], numbers: Ints
+        self, galleries: Sequence[int], cases: Sequence[EvaluatedPatient], numbers: Ints
     ) -> Iterator[tuple[Ints, list[int]]]:
         """Some cases, together where they meet the same groups: who is in a gallery goes alone."""
         if not galleries:
@@ -234,25 +234,25 @@ class Comparison:
         left = self._groups.of_gallery[self._without[gallery, patient_id]]
         return np.concatenate([groups[~np.array(with_patient)], left])
 
-    def _true_groups(self, cases: Sequence[Case], groups: Ints) -> tuple[int, ...]:
+    def _true_groups(self, cases: Sequence[EvaluatedPatient], groups: Ints) -> tuple[int, ...]:
         """The one of some groups that has each case's disorder; -1 where none has."""
         group_of = {self._groups.labels[group][0].disorder_id: group for group in groups.tolist()}
         return tuple(group_of.get(case.disorder_id, -1) for case in cases)
 
     def _own_galleries(self) -> Iterator[tuple[int, str]]:
         """The galleries that have the patient of a case that meets them, each with the patient."""
-        patients_of = {id(gallery): {x.patient_id for x in gallery} for one in self.rounds for gallery in one[:2]}
-        tested_of = {id(cases): {case.patient_id for case in cases} for one in self.rounds for cases in one[2:]}
+        patients_of = {id(gallery): {x.patient_id for x in gallery} for one in self.folds for gallery in one[:2]}
+        tested_of = {id(cases): {case.patient_id for case in cases} for one in self.folds for cases in one[2:]}
         found = {
             (self._place_of_gallery[id(gallery)], patient_id)
-            for one in self.rounds
+            for one in self.folds
             for gallery in one[:2]
             for cases in one[2:]
             for patient_id in patients_of[id(gallery)] & tested_of[id(cases)]
         }
         yield from sorted(found)
 
-    def _galleries_met(self, one: Round, part: PartName, gallery: GalleryName) -> list[int]:
+    def _galleries_met(self, one: EvaluatedFold, part: PartName, gallery: GalleryName) -> list[int]:
         """Which galleries a part's cases are ranked in, their own first; none where that is empty."""
         galleries = one.frequent_gallery, one.rare_gallery
         own, other = galleries if part == "freq" else galleries[::-1]
@@ -260,34 +260,34 @@ class Comparison:
         return [self._place_of_gallery[id(labels)] for labels in met if labels]
 
     @cached_property
-    def _number_of_case(self) -> dict[Case, int]:
-        """Each case once, in the order of rounds."""
-        every = (case for one in self.rounds for case in (*one.frequent_cases, *one.rare_cases))
+    def _number_of_case(self) -> dict[EvaluatedPatient, int]:
+        """Each case once, in the order of folds."""
+        every = (case for one in self.folds for case in (*one.frequent_cases, *one.rare_cases))
         return {case: number for number, case in enumerate(dict.fromkeys(every))}
 
     @cached_property
-    def _case_of_number(self) -> list[Case]:
+    def _case_of_number(self) -> list[EvaluatedPatient]:
         return list(self._number_of_case)
 
     @cached_property
     def _numbers(self) -> dict[int, Ints]:
         """The numbers of each fold's cases, by the identity of these: folds may share them."""
-        every = {id(cases): cases for one in self.rounds for cases in one[2:]}
+        every = {id(cases): cases for one in self.folds for cases in one[2:]}
         return {
             key: np.array([self._number_of_case[case] for case in cases], dtype=np.intp) for key, cases in every.items()
         }
 
-    def _inside(self, block: range, cases: tuple[Case, ...]) -> Bools:
+    def _inside(self, block: range, cases: tuple[EvaluatedPatient, ...]) -> Bools:
         """Which cases of a fold are in a block."""
         numbers = self._numbers[id(cases)]
         inside: Bools = (numbers >= block.start) & (numbers < block.stop)
         return inside
 
     def _groups_met(self, block: range) -> Ints:
-        """The groups of the galleries of all rounds in which a block's cases are."""
+        """The groups of the galleries of all folds in which a block's cases are."""
         met = {
             self._place_of_gallery[id(gallery)]
-            for one in self.rounds
+            for one in self.folds
             if any(self._inside(block, cases).any() for cases in one[2:])
             for gallery in one[:2]
             if gallery

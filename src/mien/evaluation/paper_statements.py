@@ -14,6 +14,7 @@ from typing import TypeVar
 from mien.core.method import BASELINE, FULL, Method
 from mien.evaluation import published
 from mien.evaluation.comparison import SETS, GalleryName, SetName
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments import gallery_size, oracle
 from mien.evaluation.experiments.confounders import Correlation
 from mien.evaluation.experiments.distances import Group
@@ -35,7 +36,6 @@ from mien.evaluation.findings import (
     significance,
     signs,
 )
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.evaluation.results import Result
 

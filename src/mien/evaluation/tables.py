@@ -18,9 +18,9 @@ from mien.core.index import CentroidKind
 from mien.core.method import Method
 from mien.core.scores import Evidence
 from mien.core.scores.proportional import means_of_nearest
-from mien.evaluation.cases import Case
+from mien.evaluation.evaluated_patients import EvaluatedPatient
+from mien.evaluation.gallery_images import DECIMALS, IMAGES_PER_BLOCK, GalleryImages, Groups, joined_distances
 from mien.evaluation.outcomes import true_ranks_in_lists
-from mien.evaluation.pool import DECIMALS, IMAGES_PER_BLOCK, Groups, Pool, joined_distances
 from mien.evaluation.probe_rows import Probe, ProbeRows
 
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB
@@ -32,10 +32,10 @@ GROUPS_PER_QUESTION = 256  # whose sums are held at a time
 ScoredProbe = tuple[Probe, int]  # and how many photos the patient has
 
 
-def probes_of(case: Case, fusion: str) -> list[ScoredProbe]:
+def probes_of(case: EvaluatedPatient, fusion: str) -> list[ScoredProbe]:
     """What of a case is ranked: each image, by itself or as one of several, or all of them fused.
 
-    >>> probes_of(Case("p", "A", (3, 5)), "distance")
+    >>> probes_of(EvaluatedPatient("p", "A", (3, 5)), "distance")
     [((3,), 2), ((5,), 2)]
     """
     if fusion == "embedding":
@@ -56,7 +56,7 @@ class Table:
     centroid: dict[CentroidKind, Floats]
     nearest_means: dict[bytes, Floats]  # by the numbers of images that are averaged
 
-    def scored(self, method: Method, cases: Iterable[Case]) -> tuple[dict[ScoredProbe, int], Floats]:
+    def scored(self, method: Method, cases: Iterable[EvaluatedPatient]) -> tuple[dict[ScoredProbe, int], Floats]:
         """The distances by a method of what is ranked of some cases, in rows; and the row of each."""
         probes = {probe: None for case in cases for probe in probes_of(case, method.fusion)}
         row_of = {probe: row for row, probe in enumerate(probes)}
@@ -83,7 +83,7 @@ class Table:
     def ranks(
         self,
         scored: tuple[dict[ScoredProbe, int], Floats],
-        cases: Sequence[Case],
+        cases: Sequence[EvaluatedPatient],
         true_column: Ints,
         in_list: Float32s,
         fusion: str,
@@ -112,7 +112,7 @@ class Comparer:
 
     encodings: Encodings  # of the test images
     groups: Groups
-    parts: Parts[Pool]
+    parts: Parts[GalleryImages]
     centroid_rows: dict[CentroidKind, Float64s]  # (groups, representations * dimensions)
     neighbours: tuple[Ints, ...]  # how many nearest images of each group are averaged, all ways that are asked for
 
@@ -121,7 +121,7 @@ class Comparer:
         cls,
         encodings: Encodings,
         groups: Groups,
-        parts: Parts[Pool],
+        parts: Parts[GalleryImages],
         *,
         centroids: Sequence[CentroidKind],
         averaging: Sequence[Method],
@@ -146,7 +146,7 @@ class Comparer:
     def table(self, cases: range, probes: Sequence[Probe], groups: Ints) -> Table:
         """The distances of a block's probes to the groups that they meet."""
         rows = ProbeRows.of(self.encodings.embeddings, probes)
-        ask = partial(Pool.distances, rows=rows, groups=groups, each=bool(self.neighbours))
+        ask = partial(GalleryImages.distances, rows=rows, groups=groups, each=bool(self.neighbours))
         [found] = self.parts.combined([ask], joined_distances)
         centroid: dict[CentroidKind, Floats] = {
             kind: rows.distances(_some(of_kind, groups)).round(DECIMALS) for kind, of_kind in self.centroid_rows.items()
@@ -159,10 +159,12 @@ class Comparer:
         return Table(cases, row_of_probe, groups, images, patients, found.nearest, centroid, by_counts)
 
 
-def blocks_of(cases: Sequence[Case], most_probes: int, *, fused: bool = True) -> Iterator[tuple[range, list[Probe]]]:
+def blocks_of(
+    cases: Sequence[EvaluatedPatient], most_probes: int, *, fused: bool = True
+) -> Iterator[tuple[range, list[Probe]]]:
     """Cases one after the other in blocks, each with its distinct probes, fused ones if asked; a case is in one block.
 
-    >>> cases = [Case("p", "A", (0, 1)), Case("q", "A", (2,)), Case("r", "B", (3,))]
+    >>> cases = [EvaluatedPatient("p", "A", (0, 1)), EvaluatedPatient("q", "A", (2,)), EvaluatedPatient("r", "B", (3,))]
     >>> list(blocks_of(cases, 4))
     [(range(0, 2), [(0,), (1,), (0, 1), (2,)]), (range(2, 3), [(3,)])]
     """
@@ -178,11 +180,11 @@ def blocks_of(cases: Sequence[Case], most_probes: int, *, fused: bool = True) ->
         yield range(start, len(cases)), list(block)
 
 
-def _centroid_rows(groups: Groups, parts: Parts[Pool], kind: CentroidKind, width: int) -> Float64s:
+def _centroid_rows(groups: Groups, parts: Parts[GalleryImages], kind: CentroidKind, width: int) -> Float64s:
     rows = np.empty((len(groups.labels), width))
     for start in range(0, len(rows), GROUPS_PER_QUESTION):
         asked = np.arange(start, min(start + GROUPS_PER_QUESTION, len(rows)))
-        [sums] = parts.combined([partial(Pool.sums, groups=asked, kind=kind)], joined_sums)
+        [sums] = parts.combined([partial(GalleryImages.sums, groups=asked, kind=kind)], joined_sums)
         for group, of_group in sums.items():
             rows[group] = unit_rows(of_group.means)[0]
     return rows

@@ -11,8 +11,8 @@ from mien.core.answers import NOTICE
 from mien.core.errors import shown_ids
 from mien.core.method import BASELINE, FULL
 from mien.evaluation.agreement import mean_absolute_error, worst
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.findings import Finding
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import SET_NAMES, published_accuracy
 from mien.evaluation.results import Result
 from mien.report.evaluation import NORMALISED

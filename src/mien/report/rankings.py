@@ -13,7 +13,7 @@ from mien.core.answers import NOTICE, RankedDisorder, Ranking
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError, shown
 from mien.core.examination import DisorderEvidence, Examination, Standing
-from mien.core.gallery_part import Case
+from mien.core.gallery_part import NearestPatient
 from mien.core.method import Method
 from mien.storage.sharded import AnyGallery
 from mien.version import __version__
@@ -68,7 +68,7 @@ def _coarse(value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Named tuples as dictionaries, distances rounded."""
-    if isinstance(value, Ranking | RankedDisorder | DisorderEvidence | Standing | Case):
+    if isinstance(value, Ranking | RankedDisorder | DisorderEvidence | Standing | NearestPatient):
         return {name: plain(item) for name, item in value._asdict().items()}
     if isinstance(value, tuple):
         return [plain(item) for item in value]

@@ -21,11 +21,11 @@ from mien.evaluation.agreement import (
     mean_cells,
     worst,
 )
-from mien.evaluation.cases import rounds_of
-from mien.evaluation.comparison import Comparison, Places
+from mien.evaluation.comparison import Comparison, ImagePlaces
+from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.experiment_context import ExperimentContext, Tables, rows_of
 from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.findings import Finding
-from mien.evaluation.lab import Lab, Tables, rows_of
 from mien.evaluation.paper_statements import findings
 from mien.evaluation.side_by_side import as_finished
 from mien.report.evaluation import as_row, protocol_document
@@ -72,8 +72,8 @@ def reproduce(
     only: Sequence[str] = tuple(EXPERIMENTS),
     force: bool = False,
     releases: Sequence[Release] = (),
-    parts: Places | None = None,
-    siblings: Sequence[tuple[Callable[[], Study], Places | None]] = (),
+    parts: ImagePlaces | None = None,
+    siblings: Sequence[tuple[Callable[[], Study], ImagePlaces | None]] = (),
     progress: NamedProgress = lambda _what, _done, _all: None,
 ) -> Reproduction:
     """Runs all experiments, or some only, and writes all files.
@@ -94,15 +94,15 @@ def reproduce(
 
     comparison = Comparison(
         study.encodings,
-        rounds_of(study),
+        evaluated_folds(study),
         methods=methods_of(only),
         parts=parts,
         progress=step("compare"),
     )
-    lab = Lab(study, comparison, seed, releases)
+    context = ExperimentContext(study, comparison, seed, releases)
     with TemporaryDirectory() as figures:  # because what is in `out` without results is nobody's report
         found: dict[str, Tables] = {}
-        for name, of_experiment in as_finished(lambda name: EXPERIMENTS[name](lab), only):
+        for name, of_experiment in as_finished(lambda name: EXPERIMENTS[name](context), only):
             step(name)
             found[name] = of_experiment
             _draw(of_experiment, Path(figures), source_note(study, seed))  # while other experiments run
@@ -113,7 +113,7 @@ def reproduce(
             other = sibling()
             compared = Comparison(
                 other.encodings,
-                rounds_of(other),
+                evaluated_folds(other),
                 methods=METHODS,
                 galleries=["unified"],
                 parts=places,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments import (
     ablation,
     confounders,
@@ -25,9 +26,8 @@ from mien.evaluation.experiments import (
     splits,
     tsne,
 )
-from mien.evaluation.lab import Lab, Tables
 
-EXPERIMENTS: dict[str, Callable[[Lab], Tables]] = {
+EXPERIMENTS: dict[str, Callable[[ExperimentContext], Tables]] = {
     "overview": overview.run,
     "splits": splits.run,
     "headline": headline.run,
@@ -48,7 +48,7 @@ EXPERIMENTS: dict[str, Callable[[Lab], Tables]] = {
     "settings": settings.run,
 }
 
-# which methods an experiment asks the lab's comparison for, beside the baseline
+# which methods an experiment asks the context's comparison for, beside the baseline
 METHODS_OF: dict[str, Iterable[Method]] = {
     "overview": [FULL],
     "splits": (),

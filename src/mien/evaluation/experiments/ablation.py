@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mien.core.method import TWELVE_METHODS
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.results import evaluate
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """All four sets."""
-    return {"ablation": evaluate(lab.comparison, TWELVE_METHODS, seed=lab.seed)}
+    return {"ablation": evaluate(context.comparison, TWELVE_METHODS, seed=context.seed)}

@@ -13,10 +13,10 @@ from mien.core.embeddings import embedding_lengths
 from mien.core.method import BASELINE, Method
 from mien.core.roster import Label
 from mien.core.study import ImageFacts, Study
-from mien.evaluation.cases import Case
 from mien.evaluation.comparison import SetName
+from mien.evaluation.evaluated_patients import EvaluatedPatient
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments.rank_changes import CENSORED_AT, mean_ranks
-from mien.evaluation.lab import Lab, Tables
 
 FUSED = Method("embedding", "nearest")
 RESAMPLES = 2000
@@ -49,21 +49,21 @@ class MissingVariable(NamedTuple):
     reason: str
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Multi-image patients, nearest image, unified gallery; what the study does not hold is named beside it."""
     lines: list[Correlation] = []
     missing: list[MissingVariable] = []
-    for test_set in lab.sets:
+    for test_set in context.sets:
         if not test_set.startswith("multi"):
             continue
-        gains, values = _observations(lab, test_set)
+        gains, values = _observations(context, test_set)
         for variable in VARIABLES:
             known = [(gains[patient], values[patient][variable]) for patient in gains]
             pairs = np.array([pair for pair in known if pair[1] is not None], dtype=np.float64).reshape(-1, 2)
-            if reason := _why_missing(lab.study, variable, pairs):
+            if reason := _why_missing(context.study, variable, pairs):
                 missing.append(MissingVariable(test_set, variable, reason))
             else:
-                lines.append(_correlation(test_set, variable, pairs, lab.rng(f"confounders {test_set} {variable}")))
+                lines.append(_correlation(test_set, variable, pairs, context.rng(f"confounders {test_set} {variable}")))
     return {"confounders": lines, "confounders_missing": missing}
 
 
@@ -80,10 +80,12 @@ def _why_missing(study: Study, variable: str, pairs: Float64s) -> str | None:
     return "the gain is the same for all patients" if len(np.unique(pairs[:, 0])) == 1 else None
 
 
-def _observations(lab: Lab, test_set: SetName) -> tuple[dict[str, float], dict[str, dict[str, float | None]]]:
+def _observations(
+    context: ExperimentContext, test_set: SetName
+) -> tuple[dict[str, float], dict[str, dict[str, float | None]]]:
     """Mean gain and mean variables of each patient, over folds and, of two, disorders."""
-    single = lab.comparison.ranks(test_set, "unified", BASELINE)
-    fused = lab.comparison.ranks(test_set, "unified", FUSED)
+    single = context.comparison.ranks(test_set, "unified", BASELINE)
+    fused = context.comparison.ranks(test_set, "unified", FUSED)
     gains: dict[str, list[float]] = {}
     values: dict[str, list[dict[str, float | None]]] = {}
     for before, after in zip(single, fused, strict=True):
@@ -93,7 +95,7 @@ def _observations(lab: Lab, test_set: SetName) -> tuple[dict[str, float], dict[s
         gain = mean_ranks(before, censored_at=CENSORED_AT) - mean_ranks(after, censored_at=CENSORED_AT)
         for case, of_case in zip(before.cases, gain.tolist(), strict=True):
             gains.setdefault(case.patient_id, []).append(of_case)
-            variables = _variables(lab.study, case, gallery.get(case.disorder_id, []))
+            variables = _variables(context.study, case, gallery.get(case.disorder_id, []))
             values.setdefault(case.patient_id, []).append(variables)
     return (
         {patient: float(np.mean(each)) for patient, each in gains.items()},
@@ -101,7 +103,7 @@ def _observations(lab: Lab, test_set: SetName) -> tuple[dict[str, float], dict[s
     )
 
 
-def _variables(study: Study, case: Case, gallery: list[Label]) -> dict[str, float | None]:
+def _variables(study: Study, case: EvaluatedPatient, gallery: list[Label]) -> dict[str, float | None]:
     facts = [study.facts_of_image.get(study.encodings.image_ids[row], ImageFacts()) for row in case.images]
     ages = [fact.age_years for fact in facts if fact.age_years is not None]
     gallery_facts = (study.facts_of_image.get(label.image_id, ImageFacts()) for label in gallery)

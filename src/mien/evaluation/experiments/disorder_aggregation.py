@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from mien.core.method import BASELINE, Method
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.results import evaluate
 
 METHODS = (BASELINE, *(Method("none", score) for score in ("image-centroid", "patient-centroid", "hybrid")))
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Each image alone, all patients, unified gallery."""
-    sets = [name for name in lab.sets if not name.startswith("multi")]
-    return {"disorder_aggregation": evaluate(lab.comparison, METHODS, seed=lab.seed, sets=sets, galleries=["unified"])}
+    sets = [name for name in context.sets if not name.startswith("multi")]
+    return {
+        "disorder_aggregation": evaluate(
+            context.comparison, METHODS, seed=context.seed, sets=sets, galleries=["unified"]
+        )
+    }

@@ -12,7 +12,7 @@ from scipy.stats import mannwhitneyu
 from mien.core.arrays import Float64s, Ints
 from mien.core.roster import Label, Roster
 from mien.core.study import Study
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 
 PAIRS_OF_DISORDER = 100
 BINS = np.linspace(0.0, 2.0, 201)
@@ -43,9 +43,9 @@ class Density(NamedTuple):
     density: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Both cohorts and the pooled pairs of different disorders, in the unified gallery of the first fold."""
-    return distance_distributions(lab.study, lab.rng("distances"))
+    return distance_distributions(context.study, context.rng("distances"))
 
 
 def distance_distributions(study: Study, rng: np.random.Generator) -> Tables:

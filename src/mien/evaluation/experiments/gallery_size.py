@@ -11,7 +11,7 @@ from mien.core.arrays import Ints
 from mien.core.method import BASELINE, Method
 from mien.evaluation.accuracy import tops
 from mien.evaluation.comparison import Ranks, SetName, only
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 
 BINS = 5
 METHODS = {
@@ -36,12 +36,12 @@ class SizeLine(NamedTuple):
     top10: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Quintiles of the test patients, each image alone, unified gallery."""
     lines: list[SizeLine] = []
-    for test_set in lab.sets:
+    for test_set in context.sets:
         if not test_set.startswith("multi"):
-            folds_of = {name: lab.comparison.ranks(test_set, "unified", method) for name, method in METHODS.items()}
+            folds_of = {name: context.comparison.ranks(test_set, "unified", method) for name, method in METHODS.items()}
             sizes = [_gallery_images(fold) for fold in folds_of["baseline"]]
             lower = -1  # so that a disorder that the gallery lacks is in the first bin
             for number, upper in enumerate(quantile_bins(np.concatenate(sizes), BINS)):

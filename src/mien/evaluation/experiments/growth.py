@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from mien.core.roster import Label
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 
 MOST_REPRESENTED = 100
 
@@ -26,12 +26,12 @@ class Growth(NamedTuple):
     patients_per_disorder: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """What the study's own tables hold, and each version of a list, where one was given."""
-    here = {label for fold in lab.study.folds for split in fold for part in split for label in part}
-    releases = sorted(lab.releases, key=lambda release: release.released)
+    here = {label for fold in context.study.folds for split in fold for part in split for label in part}
+    releases = sorted(context.releases, key=lambda release: release.released)
     return {
-        "database_size": [_growth(lab.study.source, "", here)],
+        "database_size": [_growth(context.study.source, "", here)],
         "growth": [_growth(release.version, release.released.isoformat(), release.labels) for release in releases],
     }
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mien.core.method import BASELINE, FULL, Method
 from mien.evaluation.accuracy import accuracies
 from mien.evaluation.comparison import SetName
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.results import evaluate
 
 METHODS = {
@@ -29,13 +29,15 @@ class CurvePoint(NamedTuple):
     accuracy: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Unified gallery."""
     points = [
         CurvePoint(test_set, name, top, accuracy)
-        for test_set in lab.sets
+        for test_set in context.sets
         for name, method in METHODS.items()
-        for top, accuracy in zip(TOPS, accuracies(lab.comparison.ranks(test_set, "unified", method), TOPS), strict=True)
+        for top, accuracy in zip(
+            TOPS, accuracies(context.comparison.ranks(test_set, "unified", method), TOPS), strict=True
+        )
     ]
-    results = evaluate(lab.comparison, tuple(METHODS.values()), seed=lab.seed, galleries=["unified"])
+    results = evaluate(context.comparison, tuple(METHODS.values()), seed=context.seed, galleries=["unified"])
     return {"headline": results, "headline_curves": points}

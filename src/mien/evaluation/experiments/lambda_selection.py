@@ -11,9 +11,9 @@ from mien.core.arrays import Float64s
 from mien.core.fusion import FUSIONS
 from mien.core.method import Method
 from mien.evaluation.accuracy import Tops, accuracy, tops
-from mien.evaluation.cases import validation_rounds
 from mien.evaluation.comparison import Comparison, Ranks
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.evaluated_patients import validation_folds
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 METHODS = tuple(Method("none", "hybrid", centroid_weight=weight) for weight in GRID)
@@ -59,13 +59,13 @@ class CentroidGain(NamedTuple):
     most_gain: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Each validation image alone, against the unified gallery without the validation images."""
-    if not lab.study.validation:
+    if not context.study.validation:
         return dict.fromkeys(("lambda_selection", "best_on_validation", "validation_centroids", "centroid_gains"), ())
     comparison = Comparison(
-        lab.study.encodings,
-        validation_rounds(lab.study),
+        context.study.encodings,
+        validation_folds(context.study),
         methods=(*METHODS, *CENTROIDS),
         galleries=["unified"],
     )

@@ -9,8 +9,8 @@ import numpy as np
 from mien.core.method import Method
 from mien.evaluation.accuracy import tops
 from mien.evaluation.comparison import SetName
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments.lambda_selection import weighted
-from mien.evaluation.lab import Lab, Tables
 from mien.evaluation.published import LAMBDA, PLATEAU_FROM
 
 STEPS = 100
@@ -40,15 +40,15 @@ class BestLambda(NamedTuple):
     largest_fall: float  # of the objective, from any lambda to a larger one: none on a rising curve
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Embedding-level fusion, patient-weighted centroids, unified gallery."""
     lines: list[SensitivityLine] = []
     for method in METHODS:
-        for test_set in lab.sets:
-            found = tops(lab.comparison.ranks(test_set, "unified", method))
+        for test_set in context.sets:
+            found = tops(context.comparison.ranks(test_set, "unified", method))
             lines.append(SensitivityLine(test_set, method.parameters["lambda"], *found, weighted(found)))
     best = []
-    for test_set in lab.sets:
+    for test_set in context.sets:
         of_set = [line for line in lines if line.set == test_set]
         top = max(of_set, key=lambda line: line.objective)
         [chosen] = [line.objective for line in of_set if line.centroid_weight == LAMBDA]

@@ -11,10 +11,10 @@ import numpy as np
 
 from mien.core.arrays import Ints
 from mien.evaluation.accuracy import numbered
-from mien.evaluation.cases import Case, Round
 from mien.evaluation.comparison import Comparison, Ranks, SetName
+from mien.evaluation.evaluated_patients import EvaluatedFold, EvaluatedPatient
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments.oracle import APPROACHES
-from mien.evaluation.lab import Lab, Tables
 from mien.evaluation.outcomes import mean_per_disorder, patient_outcomes
 
 COHORTS = (2, 3, 4)  # patients with at least so many images
@@ -38,7 +38,7 @@ class ImagesUsed(NamedTuple):
 class Subsets(NamedTuple):
     """What was drawn of a fold's multi-image patients: each distinct subset is a case of its own."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[EvaluatedPatient, ...]
     patient_of_case: Ints
     used: Ints  # images in it
     times: Ints  # that it was drawn
@@ -46,27 +46,27 @@ class Subsets(NamedTuple):
     disorder_of_patient: Ints
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Nearest-image retrieval in the unified gallery, the mean over random subsets of each patient's images."""
-    drawn = _draw(lab)
-    rounds = [
-        Round(one.frequent_gallery, one.rare_gallery, *(drawn[id(cases)].cases for cases in one[2:]))
-        for one in lab.comparison.rounds
+    drawn = _draw(context)
+    folds = [
+        EvaluatedFold(one.frequent_gallery, one.rare_gallery, *(drawn[id(cases)].cases for cases in one[2:]))
+        for one in context.comparison.folds
     ]
     methods = tuple(APPROACHES.values())
-    comparison = Comparison(lab.study.encodings, rounds, methods=methods, galleries=["unified"])
+    comparison = Comparison(context.study.encodings, folds, methods=methods, galleries=["unified"])
     lines: list[ImagesUsed] = []
-    for test_set in lab.sets:
+    for test_set in context.sets:
         if not test_set.startswith("multi"):
             continue
         part: SetName = "freq" if test_set == "multi-freq" else "rare"
-        cases_of = [one.frequent_cases if part == "freq" else one.rare_cases for one in lab.comparison.rounds]
+        cases_of = [one.frequent_cases if part == "freq" else one.rare_cases for one in context.comparison.folds]
         subsets = [of_fold for cases in cases_of if (of_fold := drawn[id(cases)]).cases]
         for (approach, method), least in product(APPROACHES.items(), COHORTS):
-            folds = comparison.ranks(part, "unified", method)
+            ranks = comparison.ranks(part, "unified", method)
             before: ImagesUsed | None = None
             for used in range(1, least + 1):
-                line = ImagesUsed(test_set, least, used, approach, *_accuracies(folds, subsets, least, used))
+                line = ImagesUsed(test_set, least, used, approach, *_accuracies(ranks, subsets, least, used))
                 if before:
                     line = line._replace(gain_top1=line.top1 - before.top1, gain_top5=line.top5 - before.top5)
                 lines.append(line)
@@ -74,11 +74,11 @@ def run(lab: Lab) -> Tables:
     return {"number_of_images": [line for line in lines if line.patients]}
 
 
-def _draw(lab: Lab) -> dict[int, Subsets]:
+def _draw(context: ExperimentContext) -> dict[int, Subsets]:
     """By the identity of the cases, which folds may share; a case has the same subsets in all folds."""
-    rng = lab.rng("number of images")
-    every = {id(cases): cases for one in lab.comparison.rounds for cases in one[2:]}
-    drawn: dict[Case, Counter[tuple[int, ...]]] = {}
+    rng = context.rng("number of images")
+    every = {id(cases): cases for one in context.comparison.folds for cases in one[2:]}
+    drawn: dict[EvaluatedPatient, Counter[tuple[int, ...]]] = {}
     for case in sorted({case for cases in every.values() for case in cases if len(case.images) > 1}):
         orders = rng.permuted(np.tile(case.images, (SUBSETS, 1)), axis=1)  # one order for all sizes
         sizes = range(1, min(len(case.images), max(COHORTS)) + 1)
@@ -86,7 +86,7 @@ def _draw(lab: Lab) -> dict[int, Subsets]:
     return {key: _subsets([case for case in cases if case in drawn], drawn) for key, cases in every.items()}
 
 
-def _subsets(cases: Sequence[Case], drawn: Mapping[Case, Counter[tuple[int, ...]]]) -> Subsets:
+def _subsets(cases: Sequence[EvaluatedPatient], drawn: Mapping[EvaluatedPatient, Counter[tuple[int, ...]]]) -> Subsets:
     subsets = [
         (patient, len(images), times, case._replace(images=images))
         for patient, case in enumerate(cases)

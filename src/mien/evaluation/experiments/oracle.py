@@ -11,7 +11,7 @@ from mien.core.arrays import Ints
 from mien.core.method import BASELINE, TWELVE_METHODS, Method
 from mien.evaluation.accuracy import tops
 from mien.evaluation.comparison import Ranks, SetName
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 
 ORACLE = "best image (oracle)"
 APPROACHES = {
@@ -46,13 +46,13 @@ class AgainstBestImage(NamedTuple):
     worse: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Multi-image patients in the unified gallery: nearest-image retrieval, and for the table every other score too."""
     lines: list[OracleLine] = []
     comparisons: list[AgainstBestImage] = []
-    for test_set, score in product((name for name in lab.sets if name.startswith("multi")), SCORES):
+    for test_set, score in product((name for name in context.sets if name.startswith("multi")), SCORES):
         ranks = {
-            approach: lab.comparison.ranks(test_set, "unified", Method(nearest.fusion, score))
+            approach: context.comparison.ranks(test_set, "unified", Method(nearest.fusion, score))
             for approach, nearest in APPROACHES.items()
         }
         best = [best_image_ranks(fold) for fold in ranks["single image"]]

@@ -13,8 +13,8 @@ from mien.core.cohort import Cohort, Query
 from mien.core.embeddings import unit_rows
 from mien.core.method import BASELINE, FULL, Method
 from mien.core.ranking import rank
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments.rank_changes import CENSORED_AT
-from mien.evaluation.lab import Lab, Tables
 
 PANELS = {
     "A": BASELINE,
@@ -48,16 +48,16 @@ class OverviewPoint(NamedTuple):
     y: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Of the multi-image patients of frequent disorders who gain, the one in the middle: with the median gain.
 
     The gain is from the rank of a patient's middle image by the baseline (of two the worse one), which panel A shows,
     to the rank by the full method; ranks are censored, the gallery is that of the first fold.
     """
     nothing: Tables = {"overview": [], "overview_points": []}
-    if "multi-freq" not in lab.sets:
+    if "multi-freq" not in context.sets:
         return nothing
-    single, full = (lab.comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
+    single, full = (context.comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
     ranks_of = [single.ranks[single.case_of_ranking == case] for case in range(len(single.cases))]
     before = np.array([ranks[_middle(ranks)] for ranks in ranks_of])
     gains = np.minimum(before, CENSORED_AT) - np.minimum(full.ranks, CENSORED_AT)
@@ -67,8 +67,8 @@ def run(lab: Lab) -> Tables:
     chosen = improved[_middle(gains[improved])]
     case = single.cases[chosen]
     labels = (*single.round.frequent_gallery, *single.round.rare_gallery)
-    gallery = Cohort.join(lab.study.encodings, labels, lab.study.disorders)
-    query = Query(lab.study.encodings.only(case.images), case.patient_id)
+    gallery = Cohort.join(context.study.encodings, labels, context.study.disorders)
+    query = Query(context.study.encodings.only(case.images), case.patient_id)
     return _overview(gallery, query, case.disorder_id, _middle(ranks_of[chosen]))
 
 

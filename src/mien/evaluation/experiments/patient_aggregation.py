@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from mien.core.method import BASELINE, Method
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.results import evaluate
 
 METHODS = (BASELINE, Method("distance", "nearest"), Method("embedding", "nearest"))
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Nearest-image retrieval of multi-image patients in the unified gallery."""
-    sets = [name for name in lab.sets if name.startswith("multi")]
-    return {"patient_aggregation": evaluate(lab.comparison, METHODS, seed=lab.seed, sets=sets, galleries=["unified"])}
+    sets = [name for name in context.sets if name.startswith("multi")]
+    return {
+        "patient_aggregation": evaluate(
+            context.comparison, METHODS, seed=context.seed, sets=sets, galleries=["unified"]
+        )
+    }

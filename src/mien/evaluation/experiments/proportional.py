@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mien.core.method import BASELINE, Method
 from mien.evaluation.accuracy import tops
 from mien.evaluation.comparison import GalleryName, SetName
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 PROPORTIONAL = tuple(Method("none", "proportional", alpha=alpha) for alpha in ALPHAS)
@@ -33,14 +33,14 @@ class AlphaLine(NamedTuple):
     over_hybrid_top10: float | None = None
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Each image alone, all patients."""
     alone: list[AlphaLine] = []
     inside: list[AlphaLine] = []
-    for test_set in lab.sets:
-        for gallery in lab.comparison.galleries if not test_set.startswith("multi") else ():
+    for test_set in context.sets:
+        for gallery in context.comparison.galleries if not test_set.startswith("multi") else ():
             found = {
-                method: tops(lab.comparison.ranks(test_set, gallery, method))[:3] for method in (BASELINE, *METHODS)
+                method: tops(context.comparison.ranks(test_set, gallery, method))[:3] for method in (BASELINE, *METHODS)
             }
             for lines, methods, references in (
                 (alone, PROPORTIONAL, (BASELINE,)),

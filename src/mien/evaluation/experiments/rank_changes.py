@@ -10,7 +10,7 @@ import numpy as np
 from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.method import BASELINE, FULL, Method
 from mien.evaluation.comparison import Ranks, SetName
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.outcomes import MISSED
 
 CENSORED_AT = 30  # nobody reads further
@@ -53,13 +53,13 @@ class Flow(NamedTuple):
     percent: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Unified gallery; a patient counts once per fold."""
     changes: list[Change] = []
     flows: list[Flow] = []
-    for test_set in lab.sets:
+    for test_set in context.sets:
         every = {**STAGES, **BESIDE}
-        folds_of = {stage: lab.comparison.ranks(test_set, "unified", method) for stage, method in every.items()}
+        folds_of = {stage: context.comparison.ranks(test_set, "unified", method) for stage, method in every.items()}
         states = {}
         for stage, folds in folds_of.items():
             states[stage], line = _compare(test_set, stage, folds, folds_of["baseline"])

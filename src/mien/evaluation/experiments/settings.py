@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from mien.core.method import FULL
 from mien.evaluation.bootstrap import RESAMPLES
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments.splits import count
-from mien.evaluation.lab import Lab, Tables
 
 NOT_KNOWN = "not known: the encodings do not say"
 PAPER = {  # as its table S1 and its section on metrics have it
@@ -42,9 +42,9 @@ class Setting(NamedTuple):
     here: str
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Whatever only the makers of the encodings know is said to be unknown."""
-    study, encoder = lab.study, lab.study.encodings.encoder
+    study, encoder = context.study, context.study.encodings.encoder
     images, _, disorders = count((*study.folds[0].frequent.gallery, *study.folds[0].rare.gallery))
     unknown = "none: the embeddings are simulated" if study.simulated else NOT_KNOWN
     weights = f", weights {encoder.weights_sha256[:12]}" if encoder.weights_sha256 else ""
@@ -61,6 +61,6 @@ def run(lab: Lab) -> Tables:
         "Baseline scoring": PAPER["Baseline scoring"],
         "Hybrid weight λ": f"{FULL.parameters['lambda']}, taken from the paper; S4.1 chooses it again",
         "Bootstrap": f"{RESAMPLES:,} resamples: disorders, then patients within them",
-        "Random seeds": f"{lab.seed}, for every random number of this run",
+        "Random seeds": f"{context.seed}, for every random number of this run",
     }
     return {"settings": [Setting(component, paper, here.get(component, unknown)) for component, paper in PAPER.items()]}

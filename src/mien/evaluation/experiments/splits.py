@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.roster import Label
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 
 
 class SplitLine(NamedTuple):
@@ -24,9 +24,9 @@ class SplitLine(NamedTuple):
     images_per_patient: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """Counts as the paper does: where two parts are taken together they add up, though two patients are in both."""
-    study = lab.study
+    study = context.study
     frequent, rare = ([fold[part] for fold in study.folds] for part in (0, 1))
     everything = {label for fold in study.folds for split in fold for part in split for label in part}
     rare_in_all = sorted({label for split in rare for part in split for label in part})

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from mien.core.centroids import patient_weighted_centroids
 from mien.core.embeddings import unit_rows
 from mien.core.roster import Roster
-from mien.evaluation.lab import Lab, Tables
+from mien.evaluation.experiment_context import ExperimentContext, Tables
 
 DISORDERS = 10  # of each kind
 COMPONENTS = 50
@@ -30,9 +30,9 @@ class Point(NamedTuple):
     y: float
 
 
-def run(lab: Lab) -> Tables:
+def run(context: ExperimentContext) -> Tables:
     """All images of the ten largest disorders of the frequent gallery, and of ten from its smaller half."""
-    study, rng = lab.study, lab.rng("tsne")
+    study, rng = context.study, context.rng("tsne")
     roster = Roster.of_labels(study.folds[0].frequent.gallery, study.disorders)
     if not roster.image_ids:
         return {"tsne": []}
@@ -49,7 +49,7 @@ def run(lab: Lab) -> Tables:
         name = roster.disorders[disorder]
         cohort = "most frequent" if place < len(most) else "less frequent"
         points += [(name.disorder_id, name.name, cohort, kind) for kind in ["image"] * len(raw) + ["centroid"]]
-    places = places_of(np.concatenate(rows), lab.seed, iterations=ITERATIONS)
+    places = places_of(np.concatenate(rows), context.seed, iterations=ITERATIONS)
     return {"tsne": [Point(*point, x, y) for point, (x, y) in zip(points, places, strict=True)]}
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.results import Result
 from mien.report.figures import (
     ablation,

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from mien.core.method import BASELINE, FULL
 from mien.evaluation.comparison import GalleryName
-from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.evaluation.results import Result
 from mien.report.figures.style import (

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from mien.evaluation.agreement import Cell, mean_absolute_error, worst
-from mien.evaluation.lab import Tables, rows_of
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import (
     BAND,

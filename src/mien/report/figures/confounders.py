@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.confounders import Correlation
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import BAND, INK, PALE, SET_COLOURS, in_order, panels
 

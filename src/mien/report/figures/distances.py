@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.distances import Density, Group
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import DISTANCES
 from mien.report.figures.style import GRID, INK, PALE, legend_below, panels
 

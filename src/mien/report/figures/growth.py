@@ -8,8 +8,8 @@ from math import ceil, floor
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.growth import MOST_REPRESENTED, Growth
-from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import apart, panels
 
 IMAGES, PATIENTS, MULTI, MOST, DISORDERS = "#1f6fb2", "#2e8b57", "#c0392b", "#b8860b", "#22272e"

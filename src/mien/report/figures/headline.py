@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.headline import LONGEST, CurvePoint
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import BASELINE_NAME, INK, SET_COLOURS, apart, in_order, legend_below, panels
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.lambda_selection import LambdaLine
-from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import PALE, panels
 
 CURVES = {  # name, colour, width

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.lambda_sensitivity import BestLambda, SensitivityLine
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import LAMBDA, SET_NAMES
 from mien.report.figures.lambda_selection import CURVES, GAIN, WEIGHT
 from mien.report.figures.style import INK, PALE, legend_below, panels_of

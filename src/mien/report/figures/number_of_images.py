@@ -7,9 +7,9 @@ from typing import Literal
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.number_of_images import ImagesUsed
 from mien.evaluation.experiments.oracle import APPROACHES
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import (
     BASELINE_COLOUR,

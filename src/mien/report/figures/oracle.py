@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.oracle import AgainstBestImage
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import (
     IMPROVED_COLOUR,

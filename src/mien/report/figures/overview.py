@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.overview import LISTED, OverviewLine, OverviewPoint
-from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import BASELINE_COLOUR, GRID, IMAGE_COLOUR, INK, PALE, in_order, panels
 from mien.report.figures.tsne import COLOURS, short
 

@@ -7,8 +7,8 @@ from typing import Literal
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.proportional import AlphaLine
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.report.figures.style import GALLERY_NAMES, INK, SET_COLOURS, TOPS, in_order, panels
 

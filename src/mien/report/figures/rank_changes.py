@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.rank_changes import CENSORED_AT, STAGES, Change, Flow
-from mien.evaluation.lab import Tables, rows_of
 from mien.evaluation.published import RANK_CHANGE, SET_NAMES
 from mien.report.figures.style import (
     IMPROVED_COLOUR,

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from mien.evaluation.lab import Tables
+from mien.evaluation.experiment_context import Tables
 
 Value = TypeVar("Value")
 Below = Literal["outside lower center", "outside lower left"]

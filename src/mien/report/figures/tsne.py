@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.tsne import Point
-from mien.evaluation.lab import Tables, rows_of
 from mien.report.figures.style import INK, PALE, in_order, panels
 
 COLOURS = {

@@ -83,7 +83,7 @@ class PartDistances(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class GalleryImages:
     """The gallery images that are in one place: raw embeddings, and the labels of all groups as far as they are here.
 
     Labels are sorted by (group, patient, image), images by their first label.
@@ -97,12 +97,12 @@ class Pool:
     number_of_label: Ints  # among those of all parts
 
     @classmethod
-    def of(cls, encodings: Encodings, galleries: Sequence[Gallery]) -> Pool:
+    def of(cls, encodings: Encodings, galleries: Sequence[Gallery]) -> GalleryImages:
         """The part of galleries whose images the encodings have."""
         return cls.of_groups(encodings, Groups.of(galleries))
 
     @classmethod
-    def of_groups(cls, encodings: Encodings, groups: Groups) -> Pool:
+    def of_groups(cls, encodings: Encodings, groups: Groups) -> GalleryImages:
         """The same, where the groups are known already."""
         row_of_id = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         rows: dict[int, int] = {}

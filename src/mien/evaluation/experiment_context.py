@@ -22,7 +22,7 @@ def rows_of(tables: Tables, name: str, kind: type[Row]) -> list[Row]:
 
 
 @dataclass(frozen=True, eq=False)
-class Lab:
+class ExperimentContext:
     """A study, compared with itself once; the seed stands behind every random number of an experiment."""
 
     study: Study
