@@ -6,6 +6,7 @@ blocks, threads and parts, decides no rank, and equal embeddings tie.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
@@ -136,21 +137,16 @@ class Comparison:
         """The rankings of one test set, fold by fold; a fold without cases is left out."""
         with self._ranking:  # whoever asks for the same at the same time waits for it
             if (gallery, method) not in self._known:
-                self._rank_kept_tables(gallery, method)
+                if self.methods is not None:
+                    raise InvalidMethodError(
+                        f"{method} in the {gallery} gallery was not compared: name it where the comparison is made"
+                    )
+                self._known[gallery, method] = self._unranked(method)
+                deque(side_by_side(lambda table: self._rank(table, [method], [gallery]), self._tables), maxlen=0)
         part: PartName = "freq" if test_set.endswith("freq") else "rare"
         ranks = self._known[gallery, method][part]
         chosen = ranks if part == test_set else [multi_image_only(fold) for fold in ranks]
         return [fold for fold in chosen if fold.cases]
-
-    def _rank_kept_tables(self, gallery: GalleryName, method: Method) -> None:
-        """Makes the rankings by a method that nobody has asked for yet."""
-        if self.methods is not None:
-            raise InvalidMethodError(
-                f"{method} in the {gallery} gallery was not compared: name it where the comparison is made"
-            )
-        self._known[gallery, method] = self._unranked(method)
-        for _ in side_by_side(lambda table: self._rank(table, [method], [gallery]), self._tables):
-            pass
 
     def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""

@@ -64,14 +64,6 @@ class Groups:
         """How many patients each group has."""
         return np.array([len({label.patient_id for label in labels}) for labels in self.labels], dtype=np.intp)
 
-    @cached_property
-    def places(self) -> tuple[dict[str, int], ...]:
-        """Where each disorder stands among those of each gallery."""
-        return tuple(
-            {self.labels[group][0].disorder_id: place for place, group in enumerate(groups.tolist())}
-            for groups in self.of_gallery
-        )
-
 
 class PartDistances(NamedTuple):
     """Of some probes, to the groups and to the labels that a part has of those it was asked for."""

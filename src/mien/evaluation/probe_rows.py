@@ -33,7 +33,6 @@ class ProbeRows(NamedTuple):
         fused = sorted({image for probe in probes if len(probe) > 1 for image in probe})
         place_of_image = {image: place for place, image in enumerate(fused)}
         is_sum = np.array([probe[0] in place_of_image for probe in probes])
-        alone = [probe[0] for probe in probes if probe[0] not in place_of_image]
         raw = embeddings[fused]
         lengths = embedding_lengths(raw)  # (images, representations)
         shares, columns = [np.zeros(0)], [np.zeros(0, np.intp)]
@@ -44,10 +43,9 @@ class ProbeRows(NamedTuple):
             shares.append((lengths[images] / (len(images) * length)).T.ravel())
             columns.append((np.arange(raw.shape[1])[:, np.newaxis] * len(fused) + images).ravel())
         ends = np.cumsum([len(some) for some in shares])
-        rows = unit_rows(raw).reshape(raw.shape)
         return cls(
-            unit_rows(embeddings[alone]),
-            np.ascontiguousarray(rows.transpose(1, 0, 2)),
+            unit_rows(embeddings[[probe[0] for probe in probes if probe[0] not in place_of_image]]),
+            np.ascontiguousarray(unit_rows(raw).reshape(raw.shape).transpose(1, 0, 2)),
             csr_array((np.concatenate(shares), np.concatenate(columns), ends), (len(ends) - 1, lengths.size)),
             np.argsort(np.argsort(is_sum, kind="stable")),
         )

@@ -52,16 +52,12 @@ class Reproduction(NamedTuple):
     tables: Tables
     findings: list[Finding]
     runs: int  # whose mean the agreement is
+    note: str  # where the numbers come from
 
     @property
     def cells(self) -> list[Cell]:
         """Measured against published."""
         return rows_of(self.tables, "agreement", Cell)
-
-    @property
-    def note(self) -> str:
-        """Where the numbers come from."""
-        return source_note(self.study, self.protocol["bootstrap"]["seed"])
 
 
 def reproduce(
@@ -100,12 +96,13 @@ def reproduce(
         progress=step("compare"),
     )
     context = ExperimentContext(study, comparison, seed, releases)
+    note = f"{'Simulated data' if study.simulated else 'Data'}: {study.source} · mien {__version__} · seed {seed}"
     with TemporaryDirectory() as figures:  # because what is in `out` without results is nobody's report
         found: dict[str, Tables] = {}
         for name, of_experiment in as_finished(lambda name: EXPERIMENTS[name](context), only):
             step(name)
             found[name] = of_experiment
-            _draw(of_experiment, Path(figures), source_note(study, seed))  # while other experiments run
+            _draw(of_experiment, Path(figures), note)  # while other experiments run
         tables = {name: rows for experiment in only for name, rows in found[experiment].items()}
         cells = [accuracy_cells(comparison)]
         protocol = protocol_document(study, comparison, seed=seed)
@@ -121,18 +118,12 @@ def reproduce(
             )
             cells.append(accuracy_cells(compared))
         tables["agreement"] = mean_cells(cells)
-        done = Reproduction(study, protocol, tables, findings(tables), len(cells))
+        done = Reproduction(study, protocol, tables, findings(tables), len(cells), note)
         step("figures")
-        several = f", mean of {done.runs} seeds from there on" if done.runs > 1 else ""
-        _draw({"agreement": tables["agreement"]}, Path(figures), done.note + several)
+        several = f", mean of {len(cells)} seeds from there on" if siblings else ""
+        _draw({"agreement": tables["agreement"]}, Path(figures), note + several)
         _write(out, done, Path(figures))
     return done
-
-
-def source_note(study: Study, seed: int) -> str:
-    """Where the numbers come from."""
-    kind = "Simulated data" if study.simulated else "Data"
-    return f"{kind}: {study.source} · mien {__version__} · seed {seed}"
 
 
 def check_out(out: Path, *, force: bool = False) -> None:
