@@ -50,7 +50,7 @@ def mean_tables(runs: Sequence[Tables]) -> Tables:
 
 def _mean_row(rows: Sequence[tuple]) -> tuple:  # type: ignore[type-arg]
     values = (
-        float(np.mean(column)) if all(isinstance(value, float) for value in column) else column[0]
+        column[0] if len(set(column)) == 1 or not all(isinstance(x, float) for x in column) else float(np.mean(column))
         for column in zip(*rows, strict=True)
     )
     return type(rows[0])(*values)

@@ -18,6 +18,7 @@ from mien.evaluation.experiment_context import ExperimentContext
 from mien.evaluation.experiments import splits
 from mien.evaluation.experiments.distances import distance_distributions
 from mien.evaluation.experiments.lambda_selection import objective
+from mien.evaluation.experiments.proportional import AlphaLine
 from mien.evaluation.published import DISTANCES, SPLITS
 from mien.evaluation.results import evaluate
 from mien.simulation.embeddings import Layout, simulated_embeddings
@@ -209,3 +210,13 @@ def test_the_calibration_walks_downhill():
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] == pytest.approx(0.1 / 3**0.5, rel=1e-2)
     assert trials[-1].parameters.families == PARAMETERS.families
+
+
+def test_what_is_the_same_in_all_databases_stays_the_same_in_their_mean():
+    mean_tables = run_path(str(Path(__file__).parents[2] / "scripts" / "agreement.py"))["mean_tables"]
+    runs = [
+        {"proportional": [AlphaLine("freq", "unified", 0.05, top1, *[0.0] * 5)]}
+        for top1 in (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
+    ]
+    [line] = mean_tables(runs)["proportional"]
+    assert (line.alpha, line.top1) == (0.05, 2.5)  # statements look for 0.05; a mean of six is 0.049999999999999996
