@@ -128,6 +128,24 @@ def test_the_public_names_are_these():
     assert all(hasattr(mien, name) for name in mien.__all__)
 
 
+def test_the_docs_list_every_score_with_its_parameters():
+    from mien.core.scores import known_scores
+    from mien.core.scores.base import one_neighbour
+
+    def written(score):
+        lows = [f"above {each.low:g}," if each.above_low else f"{each.low:g}" for each in score.parameters]
+        ranges = [
+            f"`{each.name}` = {each.default:g} ({low} to {each.high:g})"
+            for each, low in zip(score.parameters, lows, strict=True)
+        ]
+        cells = f"`{score.name}`", ", ".join(ranges), score.centroid or "none"
+        images = "1" if score.neighbours is one_neighbour else "a share"
+        return f"| {' | '.join(cells)} | {images} |".replace("|  |", "| |")
+
+    table = [line for line in (ROOT / "docs" / "scores.md").read_text().splitlines() if line.startswith("| `")]
+    assert table[: len(known_scores())] == [written(score) for score in known_scores().values()]
+
+
 def test_every_error_is_a_mien_error():
     from mien.core import errors
 
