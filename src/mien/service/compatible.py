@@ -92,7 +92,7 @@ def predict(examiner: Examiner, content: bytes) -> dict[str, Any]:
     encoded, _ = examiner.see_one(content)
     query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
     gallery = examiner.gallery.newest()
-    [ranking] = examiner.turns.rank(gallery, query, FULL, None)
+    [ranking] = examiner.batcher.rank(gallery, query, FULL, None)
     hashed = (encoder.encoder.weights_sha256 or "")[:12]
     return {
         "model_version": f"{encoder.encoder.name} {hashed}".strip(),

@@ -26,8 +26,8 @@ from mien.report.rankings import coarse_document, examination_document, ranking_
 from mien.service.disorder_map import place_of_patient
 from mien.service.galleries import ServedGallery
 from mien.service.problems import Problem
+from mien.service.ranking_batcher import RankingBatcher
 from mien.service.settings import Settings
-from mien.service.turns import Turns
 from mien.service.work import Work
 
 LONGEST_NAME = 80
@@ -84,7 +84,7 @@ class Examiner:
     demo_patients: Mapping[str, DemoPatient] = field(default_factory=dict)
     encoder: PhotoEncoder | None = field(init=False, default=None)
     cannot_encode: str = field(init=False, default="")
-    turns: Turns = field(init=False, default_factory=Turns)
+    batcher: RankingBatcher = field(init=False, default_factory=RankingBatcher)
 
     def __post_init__(self) -> None:
         of_gallery = self.gallery.newest().encoder
@@ -131,9 +131,9 @@ class Examiner:
             raise Problem(403, "coarse", "this service ranks by the full method only")
         gallery = self.gallery.newest()
         if not each_photo or method.fusion == "none":
-            document = ranking_document(self.turns.rank(gallery, query, method, top), gallery, method)
+            document = ranking_document(self.batcher.rank(gallery, query, method, top), gallery, method)
             return Answer(self.shown(document), [], {})
-        with self.turns.alone():
+        with self.batcher.ranking_lock:
             examination = examine(gallery, query, method, top=top)
         document = self.shown(examination_document(examination, gallery, method))
         place = None if self.settings.coarse else place_of_patient(examination.ranking.disorders, self.gallery.map)
