@@ -1,4 +1,4 @@
-"""The service put together: routes behind the gate, the watch over the gallery, the audit log."""
+"""Assembles the service: routes, access checks, the watch over the gallery, the audit log."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from starlette.staticfiles import StaticFiles
 
 from mien.core.answers import NOTICE
 from mien.core.errors import MienError
+from mien.service.access_checks import AccessChecks
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog
 from mien.service.compatible import compatible_routes
 from mien.service.examiner import DemoPatient, Examiner
 from mien.service.galleries import ServedGallery
-from mien.service.gate import Gate
 from mien.service.pages import page_routes
 from mien.service.problems import Problem, answer_problem
 from mien.service.recorder import Recorder
@@ -64,7 +64,7 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     app.mount("/static", StaticFiles(packages=[("mien.service", "static")]))
     for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):
         app.add_exception_handler(kind, answer_problem)
-    app.add_middleware(Gate, settings=settings)
+    app.add_middleware(AccessChecks, settings=settings)
     if audit is not None:
         app.add_middleware(Recorder, audit=audit)
     return app

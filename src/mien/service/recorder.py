@@ -8,8 +8,8 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mien.service.access_checks import credentials
 from mien.service.audit import AuditLog
-from mien.service.gate import credentials
 from mien.service.problems import busy, log
 
 UNRECORDED = ("/static/", "/v1/health", "/status")  # nothing of the gallery is in them, unless they are refused
@@ -17,7 +17,7 @@ LONGEST_USER = 80
 
 
 class Recorder:
-    """ASGI middleware around the gate, so that those who were sent away are recorded as well."""
+    """ASGI middleware around the access checks, so that refused requests are recorded as well."""
 
     def __init__(self, app: ASGIApp, audit: AuditLog) -> None:
         self.app = app

@@ -8,7 +8,7 @@ import zlib
 import httpx
 import pytest
 
-from mien.service.gate import ALWAYS
+from mien.service.access_checks import SECURITY_HEADERS
 from mien.service.settings import Settings, SettingsError
 from mien.service.work import Work
 
@@ -105,7 +105,7 @@ def test_the_own_origin_is_welcome(client):
 def test_every_answer_carries_the_policy(client):
     for method, path in ROUTES:
         response = client.request(method, path)
-        for name, value in ALWAYS.items():
+        for name, value in SECURITY_HEADERS.items():
             assert response.headers[name] == value
     assert "server" not in client.get("/").headers
 
