@@ -17,12 +17,12 @@ from mien.core.errors import MienError
 from mien.service.access_checks import AccessChecks
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog
+from mien.service.audit_middleware import AuditMiddleware
 from mien.service.compatible import compatible_routes
 from mien.service.examiner import DemoPatient, Examiner
 from mien.service.galleries import ServedGallery
 from mien.service.pages import page_routes
 from mien.service.problems import Problem, answer_problem
-from mien.service.recorder import Recorder
 from mien.service.settings import Settings
 from mien.service.work import Work
 from mien.version import __version__
@@ -66,5 +66,5 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
         app.add_exception_handler(kind, answer_problem)
     app.add_middleware(AccessChecks, settings=settings)
     if audit is not None:
-        app.add_middleware(Recorder, audit=audit)
+        app.add_middleware(AuditMiddleware, audit=audit)
     return app

@@ -1,4 +1,4 @@
-"""Writes every request into the audit log, before its answer leaves the house."""
+"""Writes every request into the audit log, before the answer is sent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mien.service.access_checks import credentials
 from mien.service.audit import AuditLog
 from mien.service.problems import busy, log
 
-UNRECORDED = ("/static/", "/v1/health", "/status")  # nothing of the gallery is in them, unless they are refused
+UNRECORDED = ("/static/", "/v1/health", "/status")  # they say nothing of the gallery; refusals of them are recorded
 LONGEST_USER = 80
 
 
-class Recorder:
+class AuditMiddleware:
     """ASGI middleware around the access checks, so that refused requests are recorded as well."""
 
     def __init__(self, app: ASGIApp, audit: AuditLog) -> None:
@@ -28,19 +28,19 @@ class Recorder:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        dull = scope["path"].startswith(UNRECORDED)
-        unrecorded = False
+        unrecorded_path = scope["path"].startswith(UNRECORDED)
+        log_failed = False
 
         async def send_recorded(message: Message) -> None:
-            nonlocal unrecorded
-            if message["type"] == "http.response.start" and not (dull and message["status"] < 400):
+            nonlocal log_failed
+            if message["type"] == "http.response.start" and not (unrecorded_path and message["status"] < 400):
                 try:
                     await asyncio.to_thread(self.audit.write, "request", **facts_of(scope, message["status"]))
                 except OSError as error:  # an answer that cannot be recorded is not given
                     log(error)
-                    unrecorded = True
+                    log_failed = True
                     await busy("the audit log cannot be written").response(scope, receive, send)
-            if not unrecorded:
+            if not log_failed:
                 await send(message)
 
         await self.app(scope, receive, send_recorded)
