@@ -18,9 +18,9 @@ from mien.service.access_checks import AccessChecks
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog
 from mien.service.audit_middleware import AuditMiddleware
-from mien.service.compatible import compatible_routes
 from mien.service.examiner import DemoPatient, Examiner
 from mien.service.galleries import ServedGallery
+from mien.service.official_routes import official_routes
 from mien.service.pages import page_routes
 from mien.service.problems import Problem, answer_problem
 from mien.service.settings import Settings
@@ -60,7 +60,7 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     app.state.cannot_encode = examiner.cannot_encode
     app.include_router(page_routes(examiner))
     app.include_router(api_routes(examiner))
-    app.include_router(compatible_routes(examiner))
+    app.include_router(official_routes(examiner))
     app.mount("/static", StaticFiles(packages=[("mien.service", "static")]))
     for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):
         app.add_exception_handler(kind, answer_problem)

@@ -1,6 +1,6 @@
-"""The routes of the official GestaltMatcher-Arc service, with its keys: a client of it changes the address only.
+"""The routes of the official GestaltMatcher-Arc service, with the same JSON keys: its clients change the address only.
 
-What differs: all photos are checked, errors have their own status, and the ranking is the full method's.
+Three things differ: all photos are checked, errors have their own status, and the full method ranks.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ FILE = {
     "required": ["file"],
     "properties": {"file": {"type": "string", "format": "binary"}},
 }
-Work = Callable[[Examiner, bytes], dict[str, Any]]
+AnswerPhoto = Callable[[Examiner, bytes], dict[str, Any]]
 
 
-def compatible_routes(examiner: Examiner) -> APIRouter:
-    """The official routes."""
+def official_routes(examiner: Examiner) -> APIRouter:
+    """All routes of the official service."""
     routes = APIRouter(responses=PROBLEMS, tags=["as the official service"])
     work, settings = examiner.work, examiner.settings
     base64_body = body_of("application/json", Base64Photo.model_json_schema())
     file_body = body_of("multipart/form-data", FILE)
 
-    def of_base64(path: str, answer: Work) -> None:
+    def add_base64_route(path: str, answer: AnswerPhoto) -> None:
         async def route(request: Request) -> Response:
             return await answered(request, work, read_json, lambda body: answer(examiner, photo_of(body)))
 
         routes.post(path, response_model=None, openapi_extra=base64_body, summary=answer.__doc__)(route)
 
-    def of_file(path: str, answer: Work) -> None:
+    def add_file_route(path: str, answer: AnswerPhoto) -> None:
         async def route(request: Request) -> Response:
             read = partial(read_form, settings=settings, name="file")
             return await answered(request, work, read, lambda form: answer(examiner, only_photo(form)))
 
         routes.post(path, response_model=None, openapi_extra=file_body, summary=answer.__doc__)(route)
 
-    of_base64("/predict", predict)
-    of_file("/predict_file", predict)
-    of_base64("/encode", encode)
-    of_file("/encode_file", encode)
-    of_base64("/crop", crop)
+    add_base64_route("/predict", predict)
+    add_file_route("/predict_file", predict)
+    add_base64_route("/encode", encode)
+    add_file_route("/encode_file", encode)
+    add_base64_route("/crop", crop)
 
     @routes.get("/status", response_model=None)
     async def status() -> Response:
@@ -103,7 +103,7 @@ def predict(examiner: Examiner, content: bytes) -> dict[str, Any]:
 
 
 def syndrome(line: RankedDisorder, *, coarse: bool) -> dict[str, Any]:
-    """A ranked disorder in the official words; a coarse distance is the end of its band."""
+    """A ranked disorder under the official keys. A coarse service gives the end of the band as the distance."""
     distance = min(BANDS[band_of(line.distance)], 1.0) if coarse else round(line.distance, DIGITS)
     number = (line.omim or "").rpartition(":")[2]
     return {
@@ -118,7 +118,7 @@ def syndrome(line: RankedDisorder, *, coarse: bool) -> dict[str, Any]:
 
 def encode(examiner: Examiner, content: bytes) -> dict[str, Any]:
     """The embeddings of one photo, as columns of the official frame."""
-    if examiner.settings.coarse:  # an exact place from which to sound out the gallery
+    if examiner.settings.coarse:  # with exact embeddings the gallery could be sounded out
         raise Problem(403, "coarse", "this service gives no embeddings")
     encoded, _ = examiner.see_one(content)
     models = [model.name for model in examiner.loaded_encoder().manifest.models]
