@@ -59,7 +59,7 @@ def body_of(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
 def api_routes(examiner: Examiner) -> APIRouter:
     """The routes under /v1."""
     routes = APIRouter(prefix="/v1", responses=PROBLEMS)
-    work, newest = examiner.work, examiner.gallery.newest
+    queue, newest = examiner.queue, examiner.gallery.newest
     form = body_of("multipart/form-data", FORM)
     embeddings = body_of("application/json", EmbeddingsQuery.model_json_schema(by_alias=True))
 
@@ -67,34 +67,34 @@ def api_routes(examiner: Examiner) -> APIRouter:
     async def rank_photos(request: Request) -> Response:
         """Rank disorders for the photos of one patient."""
         read = partial(read_form, settings=examiner.settings)
-        return await answered(request, work, read, lambda form: ranked_photos(examiner, form))
+        return await answered(request, queue, read, lambda form: ranked_photos(examiner, form))
 
     @routes.post("/rank/embeddings", response_model=None, responses=RANKED, openapi_extra=embeddings)
     async def rank_embeddings(request: Request) -> Response:
         """Rank disorders for the embeddings of one patient's photos."""
-        return await answered(request, work, read_json, lambda body: ranked_embeddings(examiner, body))
+        return await answered(request, queue, read_json, lambda body: ranked_embeddings(examiner, body))
 
     @routes.get("/gallery", response_model=None, responses={200: {"model": GalleryAnswer}})
     async def gallery() -> Response:
         """What the gallery holds: counts, encoder, and its disorders."""
-        return await work.look(lambda: json_response(described(newest())))
+        return await queue.run_short(lambda: json_response(described(newest())))
 
     @routes.get("/disorders/{disorder_id:path}", response_model=None, responses={200: {"model": DisorderAnswer}})
     async def disorder(disorder_id: str) -> Response:
         """One disorder of the gallery, and those that look most like it."""
-        return await work.look(lambda: json_response(disorder_document(newest(), disorder_id)))
+        return await queue.run_short(lambda: json_response(disorder_document(newest(), disorder_id)))
 
     @routes.get("/health", response_model=None, responses={200: {"model": Health}})
     async def health() -> Response:
         """Whether the service can do its work."""
-        opened = await work.look(newest)
+        opened = await queue.run_short(newest)
         document = {
             "status": "ok",
             "version": __version__,
             "generation": opened.generation,
             "encodes_photos": examiner.encoder is not None,
             "map_drawn": examiner.gallery.map_drawn,
-            "under_way": work.places_taken,
+            "under_way": queue.places_taken,
         }
         return json_response(document)
 

@@ -23,15 +23,15 @@ from mien.service.galleries import ServedGallery
 from mien.service.official_routes import official_routes
 from mien.service.pages import page_routes
 from mien.service.problems import Problem, answer_problem
+from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings
-from mien.service.work import Work
 from mien.version import __version__
 
 
 def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None = None) -> FastAPI:
     """The application for an ASGI server; what cannot be served is refused here, before it listens."""
-    work = Work(most_waiting=settings.most_waiting, seconds=settings.seconds)
-    examiner = Examiner(settings, ServedGallery(settings.gallery), work, demo_patients or {})
+    queue = RequestQueue(most_waiting=settings.most_waiting, seconds=settings.seconds)
+    examiner = Examiner(settings, ServedGallery(settings.gallery), queue, demo_patients or {})
     audit = None if settings.audit is None else AuditLog(settings.audit)
 
     def record(event: str, generation: int) -> None:
@@ -48,7 +48,7 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
         finally:
             watch.cancel()
             await asyncio.wait([watch])
-            work.close()
+            queue.close()
             if audit is not None:
                 with suppress(OSError):  # a full disk must not keep it from stopping
                     audit.write("stopped", version=__version__)

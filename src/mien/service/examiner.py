@@ -27,8 +27,8 @@ from mien.service.disorder_map import place_of_patient
 from mien.service.galleries import ServedGallery
 from mien.service.problems import Problem
 from mien.service.ranking_batcher import RankingBatcher
+from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings
-from mien.service.work import Work
 
 LONGEST_NAME = 80
 CANNOT_ENCODE = "photos cannot be ranked here: the gallery's encoder is not on this machine, the service's log says why"
@@ -80,7 +80,7 @@ class Examiner:
 
     settings: Settings
     gallery: ServedGallery
-    work: Work
+    queue: RequestQueue
     demo_patients: Mapping[str, DemoPatient] = field(default_factory=dict)
     encoder: PhotoEncoder | None = field(init=False, default=None)
     cannot_encode: str = field(init=False, default="")
@@ -155,7 +155,7 @@ class Examiner:
         """Finds and encodes the faces, spread over the cores."""
         names = unique_names(upload.name for upload in uploads)
         photos = [Photo(name, upload.content, upload.face) for name, upload in zip(names, uploads, strict=True)]
-        return self.work.spread(self._see, photos)
+        return self.queue.run_on_cores(self._see, photos)
 
     def see_one(self, content: bytes) -> tuple[EncodedPhoto, Pixels]:
         """One photo, which must do: the embedding, and the crop it was made of."""

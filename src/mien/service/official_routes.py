@@ -39,20 +39,20 @@ AnswerPhoto = Callable[[Examiner, bytes], dict[str, Any]]
 def official_routes(examiner: Examiner) -> APIRouter:
     """All routes of the official service."""
     routes = APIRouter(responses=PROBLEMS, tags=["as the official service"])
-    work, settings = examiner.work, examiner.settings
+    queue, settings = examiner.queue, examiner.settings
     base64_body = body_of("application/json", Base64Photo.model_json_schema())
     file_body = body_of("multipart/form-data", FILE)
 
     def add_base64_route(path: str, answer: AnswerPhoto) -> None:
         async def route(request: Request) -> Response:
-            return await answered(request, work, read_json, lambda body: answer(examiner, photo_of(body)))
+            return await answered(request, queue, read_json, lambda body: answer(examiner, photo_of(body)))
 
         routes.post(path, response_model=None, openapi_extra=base64_body, summary=answer.__doc__)(route)
 
     def add_file_route(path: str, answer: AnswerPhoto) -> None:
         async def route(request: Request) -> Response:
             read = partial(read_form, settings=settings, name="file")
-            return await answered(request, work, read, lambda form: answer(examiner, only_photo(form)))
+            return await answered(request, queue, read, lambda form: answer(examiner, only_photo(form)))
 
         routes.post(path, response_model=None, openapi_extra=file_body, summary=answer.__doc__)(route)
 

@@ -32,30 +32,30 @@ MEDIA_TYPES = {"json": "application/json", "tsv": "text/tab-separated-values", "
 def page_routes(examiner: Examiner) -> APIRouter:
     """The routes of the page; they are for people, and not in the OpenAPI document."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
-    work, pages = examiner.work, Pages(examiner)
+    queue, pages = examiner.queue, Pages(examiner)
 
     @routes.get("/")
     async def start() -> Response:
-        return await work.look(pages.start)
+        return await queue.run_short(pages.start)
 
     @routes.post("/")
     async def rank(request: Request) -> Response:
         form = Form({}, [])
         try:
-            with work.place():
-                form = await work.received(read_form(request, examiner.settings))
-                response, document = await work.run(pages.answer, form)
+            with queue.place():
+                form = await queue.receive(read_form(request, examiner.settings))
+                response, document = await queue.run(pages.answer, form)
                 note(request, document)
                 return response
         except Exception as error:
             problem = problem_of(error)
             if form.fields.get("download"):
                 return problem.response
-            return await work.look(lambda: pages.refusal(problem, form))
+            return await queue.run_short(lambda: pages.refusal(problem, form))
 
     @routes.get("/gallery")
     async def gallery() -> Response:
-        return await work.look(pages.gallery)
+        return await queue.run_short(pages.gallery)
 
     return routes
 

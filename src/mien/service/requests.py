@@ -16,8 +16,8 @@ from mien.core.errors import shown_ids
 from mien.encoding.subject import Choice
 from mien.service.examiner import Upload
 from mien.service.problems import Problem
+from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings
-from mien.service.work import Work
 
 MOST_FIELDS = 100
 Body = TypeVar("Body")
@@ -109,17 +109,20 @@ def choice_of(text: str) -> Choice:
 
 
 async def answered(
-    request: Request, work: Work, read: Callable[[Request], Awaitable[Body]], job: Callable[[Body], dict[str, Any]]
+    request: Request,
+    queue: RequestQueue,
+    read: Callable[[Request], Awaitable[Body]],
+    job: Callable[[Body], dict[str, Any]],
 ) -> Response:
     """Reads a body, lets a job make a document of it on a thread, and answers with that."""
-    with work.place():
-        received = await work.received(read(request))
+    with queue.place():
+        received = await queue.receive(read(request))
 
         def make() -> tuple[Response, dict[str, Any]]:
             document = job(received)
             return json_response(document), document
 
-        response, document = await work.run(make)
+        response, document = await queue.run(make)
         note(request, document)
         return response
 
