@@ -120,9 +120,9 @@ class PhotoEncoder:
 
     def encode_batch(self, photos: Sequence[Photo], watch: Watch = unwatched) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
-        return self.encode_subjects(photos, [self.look_at(photo, watch) for photo in photos], watch)
+        return self.encode_subjects(photos, [self.find_face(photo, watch) for photo in photos], watch)
 
-    def look_at(self, photo: Photo, watch: Watch = unwatched) -> Subject | RefusedPhoto:
+    def find_face(self, photo: Photo, watch: Watch = unwatched) -> Subject | RefusedPhoto:
         """The face that is to be encoded, or why there is none."""
         try:
             with _timed("reading", watch):

@@ -8,7 +8,7 @@ from pathlib import Path
 from mien.core.cohort import Cohort, Query
 from mien.core.roster import Label
 from mien.core.study import Study
-from mien.service.examiner import DemoPatient
+from mien.service.patient_ranker import DemoPatient
 from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb
 from mien.storage.gallery import Gallery

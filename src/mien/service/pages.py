@@ -19,7 +19,7 @@ from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
 from mien.report.rankings import ranking_rows, separated
 from mien.service.api import disorder_list
 from mien.service.disorder_map import FEWEST
-from mien.service.examiner import CANNOT_ENCODE, Answer, Examiner
+from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, note, read_form
 from mien.storage.gallery import Gallery
@@ -29,10 +29,10 @@ SHOWN_IN_FILE = 30  # disorders of a report
 MEDIA_TYPES = {"json": "application/json", "tsv": "text/tab-separated-values", "html": "text/html"}
 
 
-def page_routes(examiner: Examiner) -> APIRouter:
+def page_routes(ranker: PatientRanker) -> APIRouter:
     """The routes of the page; they are for people, and not in the OpenAPI document."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
-    queue, pages = examiner.queue, Pages(examiner)
+    queue, pages = ranker.queue, Pages(ranker)
 
     @routes.get("/")
     async def start() -> Response:
@@ -43,7 +43,7 @@ def page_routes(examiner: Examiner) -> APIRouter:
         form = Form({}, [])
         try:
             with queue.place():
-                form = await queue.receive(read_form(request, examiner.settings))
+                form = await queue.receive(read_form(request, ranker.settings))
                 response, document = await queue.run(pages.answer, form)
                 note(request, document)
                 return response
@@ -63,24 +63,24 @@ def page_routes(examiner: Examiner) -> APIRouter:
 class Pages:
     """Templates, and what each of them is told."""
 
-    def __init__(self, examiner: Examiner) -> None:
-        self.examiner = examiner
+    def __init__(self, ranker: PatientRanker) -> None:
+        self.ranker = ranker
         self.templates = jinja2.Environment(
             loader=jinja2.PackageLoader("mien.service"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
 
     def start(self) -> Response:
         """The page before anything was asked."""
-        return self._page(self.examiner.gallery.newest())
+        return self._page(self.ranker.gallery.newest())
 
     def answer(self, form: Form) -> tuple[Response, dict[str, Any]]:
         """The page with an answer, or the answer as a file; and the document behind it."""
         fields = form.fields
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
-        if self.examiner.demo_patients:
-            answer = self.examiner.rank_demo(fields.get("patient", ""), method, None)
+        if self.ranker.demo_patients:
+            answer = self.ranker.rank_demo(fields.get("patient", ""), method, None)
         elif form.uploads:
-            answer = self.examiner.rank_photos(form.uploads, method, None, skip_refused=True)
+            answer = self.ranker.rank_photos(form.uploads, method, None, skip_refused=True)
         else:
             raise Problem(422, "no-photos", "Choose at least one photo of the patient.")
         download = fields.get("download", "")
@@ -91,7 +91,7 @@ class Pages:
     def refusal(self, problem: Problem, form: Form) -> Response:
         """The page with what was wrong."""
         page = self._page(
-            self.examiner.gallery.newest(),
+            self.ranker.gallery.newest(),
             status=problem.status,
             problem=problem.document,
             photos=problem.cards,
@@ -102,10 +102,10 @@ class Pages:
 
     def gallery(self) -> Response:
         """What the gallery holds."""
-        gallery = self.examiner.gallery.newest()
+        gallery = self.ranker.gallery.newest()
         listed = disorder_list(gallery.roster)
         by_name = sorted(listed, key=lambda one: natural_order(one["disorder_name"] or one["disorder_id"]))
-        points = self.examiner.gallery.points(gallery)
+        points = self.ranker.gallery.points(gallery)
         drawn = {"points": points, "place": None} if points else None
         html = self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=drawn)
         return HTMLResponse(html)
@@ -119,12 +119,12 @@ class Pages:
         return HTMLResponse(self._render_page(gallery.as_dict(), **told), status)
 
     def _render_page(self, gallery: dict[str, Any], **told: Any) -> str:
-        examiner = self.examiner
+        ranker = self.ranker
         usual = {
-            "can_encode": examiner.encoder is not None,
+            "can_encode": ranker.encoder is not None,
             "cannot_encode": CANNOT_ENCODE,
             "limits": {
-                "photos": examiner.settings.most_photos,
+                "photos": ranker.settings.most_photos,
                 "megabytes": MOST_BYTES // 10**6,
                 "megapixels": MOST_PIXELS // 10**6,
             },
@@ -164,14 +164,14 @@ class Pages:
     def _render(self, template: str, gallery: dict[str, Any], **told: Any) -> str:
         patients = [
             {"patient_id": patient_id, "photos": len(patient.query.encodings.image_ids)}
-            for patient_id, patient in self.examiner.demo_patients.items()
+            for patient_id, patient in self.ranker.demo_patients.items()
         ]
         demo = {"patients": patients, "note": DEMO_NOTE} if patients else None
         return self.templates.get_template(template).render(
             version=__version__,
             notice=NOTICE,
             gallery=gallery,
-            coarse=self.examiner.settings.coarse,
+            coarse=self.ranker.settings.coarse,
             demo=demo,
             fewest_on_map=FEWEST,
             **told,

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from mien.core.errors import shown_ids
 from mien.encoding.subject import Choice
-from mien.service.examiner import Upload
+from mien.service.patient_ranker import Upload
 from mien.service.problems import Problem
 from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings

@@ -1,4 +1,4 @@
-"""From what was sent to an answer: the work behind every route, done on threads."""
+"""Encodes and ranks what a request sends; all routes share this. It runs on threads, beside the event loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Upload(NamedTuple):
     face: Choice = None
 
 
-class SeenPhoto(NamedTuple):
+class UploadResult(NamedTuple):
     """What became of an upload, and the pictures that show it."""
 
     result: Result
@@ -75,8 +75,8 @@ class Answer(NamedTuple):
 
 
 @dataclass(eq=False)
-class Examiner:
-    """All that answers are made of."""
+class PatientRanker:
+    """Ranks photos, embeddings and simulated patients against the served gallery."""
 
     settings: Settings
     gallery: ServedGallery
@@ -101,14 +101,14 @@ class Examiner:
         """Ranks the photos of one patient; those that are refused end it, or are left out if that is wanted."""
         self.gallery.newest().index  # noqa: B018 an empty gallery is refused before the work
         encoder = self.loaded_encoder()
-        seen = self.see(uploads)
-        refused = [photo.result for photo in seen if isinstance(photo.result, RefusedPhoto)]
-        cards = [photo.card for photo in seen]
-        if refused and not (skip_refused and len(refused) < len(seen)):
+        encoded = self.encode_uploads(uploads)
+        refused = [photo.result for photo in encoded if isinstance(photo.result, RefusedPhoto)]
+        cards = [photo.card for photo in encoded]
+        if refused and not (skip_refused and len(refused) < len(encoded)):
             raise refusal(refused, cards)
-        encodings = encoder.encodings_of(photo.result for photo in seen)
+        encodings = encoder.encodings_of(photo.result for photo in encoded)
         answer = self.rank_query(Query(encodings, ids_are_file_names=True), method, top)
-        answer.document["photos"] = [photo_document(photo.result) for photo in seen]
+        answer.document["photos"] = [photo_document(photo.result) for photo in encoded]
         answer.document["warnings"] = odd_pairs(encodings, encoder.manifest.same_person_distance)
         return answer._replace(cards=cards)
 
@@ -151,28 +151,28 @@ class Examiner:
             raise Problem(409, "no-encoder", CANNOT_ENCODE)
         return self.encoder
 
-    def see(self, uploads: Sequence[Upload]) -> list[SeenPhoto]:
+    def encode_uploads(self, uploads: Sequence[Upload]) -> list[UploadResult]:
         """Finds and encodes the faces, spread over the cores."""
         names = unique_names(upload.name for upload in uploads)
         photos = [Photo(name, upload.content, upload.face) for name, upload in zip(names, uploads, strict=True)]
-        return self.queue.run_on_cores(self._see, photos)
+        return self.queue.run_on_cores(self._encode_photo, photos)
 
-    def see_one(self, content: bytes) -> tuple[EncodedPhoto, Pixels]:
+    def encode_one(self, content: bytes) -> tuple[EncodedPhoto, Pixels]:
         """One photo, which must do: the embedding, and the crop it was made of."""
         self.loaded_encoder()
-        [(result, crop, faces)] = self.see([Upload("input", content)])
+        [(result, crop, faces)] = self.encode_uploads([Upload("input", content)])
         if isinstance(result, RefusedPhoto) or crop is None:
             assert isinstance(result, RefusedPhoto)
-            raise refusal([result], [SeenPhoto(result, crop, faces).card])
+            raise refusal([result], [UploadResult(result, crop, faces).card])
         return result, crop
 
-    def _see(self, photo: Photo) -> SeenPhoto:
+    def _encode_photo(self, photo: Photo) -> UploadResult:
         encoder = self.loaded_encoder()
-        seen = encoder.look_at(photo)
-        [result] = encoder.encode_subjects([photo], [seen])
-        if isinstance(seen, Subject):
-            return SeenPhoto(result, seen.crop, ())
-        return SeenPhoto(result, None, tuple(faces_on(photo, seen.boxes)))
+        face = encoder.find_face(photo)
+        [result] = encoder.encode_subjects([photo], [face])
+        if isinstance(face, Subject):
+            return UploadResult(result, face.crop, ())
+        return UploadResult(result, None, tuple(faces_on(photo, face.boxes)))
 
 
 def refusal(refused: Sequence[RefusedPhoto], cards: list[dict[str, Any]]) -> Problem:
