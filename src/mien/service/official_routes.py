@@ -89,7 +89,7 @@ def only_photo(form: Form) -> bytes:
 def predict(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
     """All disorders for one photo, the closest first."""
     encoder = ranker.loaded_encoder()
-    encoded, _ = ranker.encode_one(content)
+    encoded = ranker.encode_one(content)
     query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
     gallery = ranker.gallery.newest()
     [ranking] = ranker.batcher.rank(gallery, query, FULL, None)
@@ -120,7 +120,7 @@ def encode(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
     """The embeddings of one photo, as columns of the official frame."""
     if ranker.settings.coarse:  # with exact embeddings the gallery could be sounded out
         raise Problem(403, "coarse", "this service gives no embeddings")
-    encoded, _ = ranker.encode_one(content)
+    encoded = ranker.encode_one(content)
     models = [model.name for model in ranker.loaded_encoder().manifest.models]
     rows = [
         ("input", model, flip, gray, [0], encoded.embedding[number * len(VIEWS) + view].tolist())
@@ -133,6 +133,6 @@ def encode(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
 
 def crop(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
     """The aligned face of one photo, as PNG in base64."""
-    _, face = ranker.encode_one(content)
+    face = ranker.crop_one(content)
     _, png = cv2.imencode(".png", np.ascontiguousarray(face[..., ::-1]))
     return {"crop": base64.b64encode(png.tobytes()).decode()}

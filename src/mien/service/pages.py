@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -18,8 +20,9 @@ from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
 from mien.report.rankings import ranking_rows, separated
 from mien.service.api import disorder_list
-from mien.service.disorder_map import FEWEST
-from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker
+from mien.service.disorder_map import FEWEST, place_of_patient
+from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker, RefusedPhotosProblem, UploadResult
+from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, note, read_form
 from mien.storage.gallery import Gallery
@@ -76,25 +79,34 @@ class Pages:
     def answer(self, form: Form) -> tuple[Response, dict[str, Any]]:
         """The page with an answer, or the answer as a file; and the document behind it."""
         fields = form.fields
+        download = fields.get("download", "")
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
         if self.ranker.demo_patients:
             answer = self.ranker.rank_demo(fields.get("patient", ""), method, None)
         elif form.uploads:
-            answer = self.ranker.rank_photos(form.uploads, method, None, skip_refused=True)
+            try:
+                answer = self.ranker.rank_photos(form.uploads, method, None, skip_refused=True)
+            except RefusedPhotosProblem as problem:
+                if download:
+                    raise
+                return self.refusal(problem, form, self._cards(problem.uploads)), problem.document
         else:
             raise Problem(422, "no-photos", "Choose at least one photo of the patient.")
-        download = fields.get("download", "")
-        with_faces = fields.get("faces_in_file") == "on"
-        response = self._file(answer, download, with_faces=with_faces) if download else self._answer(answer, fields)
-        return response, answer.document
+        if download:
+            with_faces = fields.get("faces_in_file") == "on"
+            return self._file(answer, download, with_faces=with_faces), answer.document
+        shown = self._shown(answer)
+        shown["answer"]["map"] = self._map(answer)
+        html = self._render_page(answer.document["gallery"], **shown, chosen=fields.get("patient"))
+        return HTMLResponse(html), answer.document
 
-    def refusal(self, problem: Problem, form: Form) -> Response:
+    def refusal(self, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
         """The page with what was wrong."""
         page = self._page(
             self.ranker.gallery.newest(),
             status=problem.status,
             problem=problem.document,
-            photos=problem.cards,
+            photos=cards,
             chosen=form.fields.get("patient"),
         )
         page.headers.update(problem.headers)
@@ -110,10 +122,24 @@ class Pages:
         html = self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=drawn)
         return HTMLResponse(html)
 
-    def _answer(self, answer: Answer, fields: dict[str, str]) -> Response:
-        whole = {**answer.document, **answer.beside}
-        told = {"answer": whole, "photos": answer.cards, "chosen": fields.get("patient")}
-        return HTMLResponse(self._render_page(answer.document["gallery"], **told))
+    def _shown(self, answer: Answer, *, pictures: bool = True) -> dict[str, Any]:
+        """What page and file show of an answer."""
+        truth = answer.truth and {"disorder_id": answer.truth.disorder_id, "disorder_name": answer.truth.name}
+        cards = self._cards(answer.uploads, pictures=pictures)
+        if not cards:  # a simulated patient has no photos
+            image_ids = answer.document["queries"][0]["image_ids"]
+            cards = [{"image_id": image_id, "encoded": True} for image_id in image_ids]
+        return {"answer": {**answer.document, "truth": truth}, "photos": cards}
+
+    def _cards(self, uploads: Sequence[UploadResult], *, pictures: bool = True) -> list[dict[str, Any]]:
+        return self.ranker.queue.run_on_cores(partial(photo_card, pictures=pictures), uploads)
+
+    def _map(self, answer: Answer) -> dict[str, Any] | None:
+        """The map of disorders, with the place of the patient unless the service is coarse."""
+        served, coarse = self.ranker.gallery, self.ranker.settings.coarse
+        place = None if coarse else place_of_patient(answer.disorders, served.map)
+        points = served.points(answer.gallery)
+        return {"points": points, "place": place and dict(zip("xy", place, strict=True))} if points else None
 
     def _page(self, gallery: Gallery, *, status: int = 200, **told: Any) -> Response:
         return HTMLResponse(self._render_page(gallery.as_dict(), **told), status)
@@ -138,7 +164,7 @@ class Pages:
         return self._render("page.html", gallery, **usual | told)
 
     def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
-        """The answer to be kept: asking for it is what allows it."""
+        """The answer as a file to keep; its user asked for it."""
         if kind not in MEDIA_TYPES:
             raise Problem(422, "invalid-request", f"download is one of {', '.join(MEDIA_TYPES)}")
         document = answer.document
@@ -151,8 +177,7 @@ class Pages:
             content = self._render(
                 "report.html",
                 document["gallery"],
-                answer={**document, **answer.beside},
-                photos=answer.cards,
+                **self._shown(answer, pictures=with_faces),
                 faces_in_file=with_faces,
                 css=css,
                 shown=SHOWN_IN_FILE,

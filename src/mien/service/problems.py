@@ -41,7 +41,6 @@ class Problem(Exception):  # noqa: N818 the word of the standard
         self.detail = detail
         self.more = dict(more or {})
         self.headers = dict(headers or {})
-        self.cards: list[dict[str, Any]] = []  # what became of each photo, for the page
 
     @property
     def document(self) -> dict[str, Any]:
