@@ -126,18 +126,19 @@ def described(gallery: Gallery) -> dict[str, Any]:
 
 def disorder_list(roster: Roster) -> list[dict[str, Any]]:
     """The disorders of a gallery with their sizes."""
-    return [
-        {
-            "disorder_id": disorder.disorder_id,
-            "disorder_name": disorder.name,
-            "omim": disorder.omim,
-            "gallery_patients": patients,
-            "gallery_images": images,
-        }
-        for disorder, patients, images in zip(
-            roster.disorders, roster.patients_of_disorder.tolist(), roster.images_of_disorder.tolist(), strict=True
-        )
-    ]
+    return [disorder_entry(roster, place) for place in range(len(roster.disorders))]
+
+
+def disorder_entry(roster: Roster, place: int) -> dict[str, Any]:
+    """One disorder of a gallery with its size."""
+    disorder = roster.disorders[place]
+    return {
+        "disorder_id": disorder.disorder_id,
+        "disorder_name": disorder.name,
+        "omim": disorder.omim,
+        "gallery_patients": int(roster.patients_of_disorder[place]),
+        "gallery_images": int(roster.images_of_disorder[place]),
+    }
 
 
 def disorder_document(gallery: Gallery, disorder_id: str) -> dict[str, Any]:
@@ -148,5 +149,5 @@ def disorder_document(gallery: Gallery, disorder_id: str) -> dict[str, Any]:
     rows = gallery.index.patient_centroids.exact
     order = np.argsort(mean_cosine_distance(rows[place : place + 1], rows)[0], kind="stable").tolist()
     alike = [gallery.roster.disorders[other].disorder_id for other in order if other != place]
-    listed = disorder_list(gallery.roster)[place]
-    return {**listed, "generation": gallery.generation, "most_alike": alike[:MOST_ALIKE]}
+    entry = disorder_entry(gallery.roster, place)
+    return {**entry, "generation": gallery.generation, "most_alike": alike[:MOST_ALIKE]}
