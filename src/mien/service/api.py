@@ -52,7 +52,7 @@ FORM = {
 
 
 def body_of(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """How a route describes a body that it reads itself."""
+    """The OpenAPI description of a body that the route reads itself."""
     return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}
 
 
@@ -142,7 +142,7 @@ def disorder_entry(roster: Roster, place: int) -> dict[str, Any]:
 
 
 def disorder_document(gallery: Gallery, disorder_id: str) -> dict[str, Any]:
-    """A disorder, and the others in the order of their centroids' distance to its own."""
+    """A disorder, and those with the nearest centroids, the nearest first."""
     place = gallery.roster.disorder_of_id.get(disorder_id)
     if place is None:
         raise Problem(404, "unknown-disorder", f"the gallery holds no disorder {shown(disorder_id)}")

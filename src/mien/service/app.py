@@ -29,7 +29,7 @@ from mien.version import __version__
 
 
 def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None = None) -> FastAPI:
-    """The application for an ASGI server; what cannot be served is refused here, before it listens."""
+    """The application for an ASGI server. What cannot be served is refused here, before anything listens."""
     queue = RequestQueue(most_waiting=settings.most_waiting, seconds=settings.seconds)
     ranker = PatientRanker(settings, ServedGallery(settings.gallery), queue, demo_patients or {})
     audit = None if settings.audit is None else AuditLog(settings.audit)

@@ -24,7 +24,7 @@ class AuditMiddleware:
         self.audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on; its answer waits for the log."""
+        """Passes a request on. The answer is sent after the log is written."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -47,12 +47,12 @@ class AuditMiddleware:
 
 
 def facts_of(scope: Scope, status: int) -> dict[str, Any]:
-    """Who asked which route, what the status was, and what the route noted."""
+    """Who asked which route, the status of the answer, and what `note_for_audit` added."""
     user, _ = credentials(Headers(scope=scope).get("authorization", ""))
-    route = getattr(scope.get("route"), "path", None)  # not the path: it may hold anything
+    route = getattr(scope.get("route"), "path", None)  # not the path, which may hold anything
     client = scope.get("client")
     return {
-        "client": client[0] if client else None,  # as the socket has it, whatever headers say
+        "client": client[0] if client else None,  # of the socket: headers are not believed
         "user": user[:LONGEST_USER] or None,
         "method": scope["method"],
         "route": route,

@@ -1,4 +1,4 @@
-"""The pages that people see."""
+"""The web pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mien.service.disorder_map import FEWEST, place_of_patient
 from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker, RefusedPhotosProblem, UploadResult
 from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
-from mien.service.requests import Form, note, read_form
+from mien.service.requests import Form, note_for_audit, read_form
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
@@ -33,7 +33,7 @@ MEDIA_TYPES = {"json": "application/json", "tsv": "text/tab-separated-values", "
 
 
 def page_routes(ranker: PatientRanker) -> APIRouter:
-    """The routes of the page; they are for people, and not in the OpenAPI document."""
+    """The routes of the pages, which are left out of the OpenAPI document."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
     queue, pages = ranker.queue, Pages(ranker)
 
@@ -48,7 +48,7 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
             with queue.place():
                 form = await queue.receive(read_form(request, ranker.settings))
                 response, document = await queue.run(pages.answer, form)
-                note(request, document)
+                note_for_audit(request, document)
                 return response
         except Exception as error:
             problem = problem_of(error)
@@ -64,7 +64,7 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
 
 
 class Pages:
-    """Templates, and what each of them is told."""
+    """Fills the templates."""
 
     def __init__(self, ranker: PatientRanker) -> None:
         self.ranker = ranker
@@ -73,7 +73,7 @@ class Pages:
         )
 
     def start(self) -> Response:
-        """The page before anything was asked."""
+        """The start page."""
         return self._page(self.ranker.gallery.newest())
 
     def answer(self, form: Form) -> tuple[Response, dict[str, Any]]:
@@ -141,10 +141,10 @@ class Pages:
         points = served.points(answer.gallery)
         return {"points": points, "place": place and dict(zip("xy", place, strict=True))} if points else None
 
-    def _page(self, gallery: Gallery, *, status: int = 200, **told: Any) -> Response:
-        return HTMLResponse(self._render_page(gallery.as_dict(), **told), status)
+    def _page(self, gallery: Gallery, *, status: int = 200, **values: Any) -> Response:
+        return HTMLResponse(self._render_page(gallery.as_dict(), **values), status)
 
-    def _render_page(self, gallery: dict[str, Any], **told: Any) -> str:
+    def _render_page(self, gallery: dict[str, Any], **values: Any) -> str:
         ranker = self.ranker
         usual = {
             "can_encode": ranker.encoder is not None,
@@ -161,7 +161,7 @@ class Pages:
             "problem": None,
             "photos": [],
         }
-        return self._render("page.html", gallery, **usual | told)
+        return self._render("page.html", gallery, **usual | values)
 
     def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
         """The answer as a file to keep; its user asked for it."""
@@ -186,7 +186,7 @@ class Pages:
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
 
-    def _render(self, template: str, gallery: dict[str, Any], **told: Any) -> str:
+    def _render(self, template: str, gallery: dict[str, Any], **values: Any) -> str:
         patients = [
             {"patient_id": patient_id, "photos": len(patient.query.encodings.image_ids)}
             for patient_id, patient in self.ranker.demo_patients.items()
@@ -199,7 +199,7 @@ class Pages:
             coarse=self.ranker.settings.coarse,
             demo=demo,
             fewest_on_map=FEWEST,
-            **told,
+            **values,
         )
 
 

@@ -174,7 +174,7 @@ class RefusedPhotosProblem(Problem):
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    r"""File names as clients send them, made safe to show and told apart; they never reach the file system.
+    r"""Makes the file names of clients safe to show, and unique. They are never used as paths.
 
     >>> unique_names(["C:\\me\\a.jpg", "../a.jpg", ""])
     ['a.jpg', 'a.jpg (2)', 'photo']
