@@ -9,7 +9,7 @@ import pytest
 from mien import Gallery, Query, rank
 from mien.cluster.connection import connected
 from mien.cluster.galleries import open_galleries
-from mien.cluster.work import Cluster
+from mien.cluster.workers import Cluster
 from mien.core.errors import EmptyGalleryError, GalleryError
 from mien.core.examination import examine
 from mien.storage.sharded import ShardedGallery
@@ -72,9 +72,9 @@ def test_a_worker_that_leaves_is_not_waited_for(rng, cohort, tmp_path):
 
 
 def test_a_worker_that_dies_with_its_answer_is_asked_again(cluster, rng, cohort, tmp_path, monkeypatch):
-    monkeypatch.setattr("mien.cluster.work.SECONDS_TO_FETCH", 1)
+    monkeypatch.setattr("mien.cluster.workers.SECONDS_TO_FETCH", 1)
     gallery = open_galleries(cluster, sharded(cohort, tmp_path, 2))
-    waited, times = Cluster.waited, []
+    waited, times = Cluster.wait_for, []
 
     def killing(cluster, futures):
         ready = waited(cluster, futures)
@@ -84,7 +84,7 @@ def test_a_worker_that_dies_with_its_answer_is_asked_again(cluster, rng, cohort,
             time.sleep(0.5)
         return ready
 
-    monkeypatch.setattr(Cluster, "waited", killing)
+    monkeypatch.setattr(Cluster, "wait_for", killing)
     query = Query.of(random_query_arrays(rng, cohort, 2))
     assert rank(gallery, query) == rank(cohort, query)
 

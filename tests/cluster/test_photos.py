@@ -64,7 +64,7 @@ def die_of(photos, _address, _encoder):
 def test_only_the_photo_that_workers_die_of_is_refused_for_it(monkeypatch, default_encoder):
     import dask
 
-    monkeypatch.setattr("mien.cluster.photos.encode_there", die_of)
+    monkeypatch.setattr("mien.cluster.photos.encode_on_worker", die_of)
     photos = [Photo(name, b"") for name in ("one", "two", "deadly", "three")]
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}), connected("local") as cluster:
         results = list(ClusterEncoder.of(cluster, default_encoder).encode(photos))

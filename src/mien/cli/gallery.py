@@ -13,7 +13,7 @@ from mien.core.encoder import Encoder
 from mien.core.errors import GalleryError
 from mien.report.gallery import gallery_document
 from mien.storage.changes import import_cohort
-from mien.storage.gallery import Gallery
+from mien.storage.gallery import Gallery, newest_state
 from mien.storage.loading import Source, load_cohort
 from mien.storage.outputs import refuse_existing
 from mien.storage.verification import problems
@@ -158,7 +158,7 @@ def _import(
 def _encoder_there(directory: Path) -> Encoder | None:
     """The encoder of a gallery that is to grow."""
     try:
-        return Gallery.open(directory).encoder
+        return newest_state(directory).encoder
     except GalleryError:
         return None  # there is none yet, or one that the import will refuse by itself
 

@@ -58,17 +58,19 @@ def rank(
         if photos and chosen.fusion != "none":
             with show.progress("ranking"):
                 examination = examine(opened, queries[0], chosen, top=limit)
-            rankings, document = [examination.ranking], examination_document(examination, opened, chosen)
+            rankings = [examination.ranking]
         else:
             rankings = _rankings(opened, queries, chosen, limit)
-            document = ranking_document(rankings, opened, chosen)
+    if out is None and not json:
+        show.print_answer(rankings, opened, chosen, examination.evidence if examination else ())
+        return
+    of_rankings = examination_document(examination, opened, chosen) if examination else None
+    document = {**(of_rankings or ranking_document(rankings, opened, chosen)), **beside}
     if out is not None:
-        write_rankings(out, {**document, **beside})
+        write_rankings(out, document)
         show.note(f"{out}: {len(rankings):,} rankings")
     if json:
-        show.print_json({**document, **beside})
-    elif out is None:
-        show.print_answer(rankings, opened, chosen, examination.evidence if examination else ())
+        show.print_json(document)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from mien.cli import options, show
 from mien.core.errors import MienError
 
 if TYPE_CHECKING:
-    from mien.service.examiner import DemoPatient
+    from mien.service.patient_ranker import DemoPatient
     from mien.service.settings import Settings
 
 PORT = 5000  # where clients of the official service look for it

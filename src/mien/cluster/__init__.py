@@ -1,1 +1,1 @@
-"""Work on a Dask cluster (extra `cluster`)."""
+"""Ranking, encoding and studies on a Dask cluster (extra `cluster`)."""

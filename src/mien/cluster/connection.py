@@ -1,4 +1,4 @@
-"""The way to a cluster: one of this machine's cores, or one that runs already."""
+"""Connects to a Dask cluster: one that is started on this machine's cores, or one that runs already."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from mien.cluster.work import Cluster
+from mien.cluster.workers import Cluster
 from mien.core.errors import ClusterError, shown
 from mien.version import __version__
 
 LOCAL = "local"
 SECONDS_TO_CONNECT = 30
 SCHEMES = ("tcp", "tls")
-# questions hold the rows of many queries; the usual warning is about programs that send data by accident
+# questions hold the rows of many queries on purpose: Dask need not warn of large messages
 CONFIG = {"distributed.admin.large-graph-warning-threshold": "1 GB"}
-# a local cluster shows nobody what it does
+# no status pages
 LOCAL_CONFIG: dict[str, Any] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-LOGGERS = ("distributed", "tornado")  # what they report reaches the user as one line of ours
+LOGGERS = ("distributed", "tornado")  # silenced: mien reports their errors itself, in one line
 
 
 def silent(_line: str) -> None:
-    """For those who need not be told that they wait."""
+    """Drops messages about waiting."""
 
 
 @contextmanager
 def connected(where: str, say: Callable[[str], None] = silent) -> Iterator[Cluster]:
-    """A cluster: `local`, a scheduler's address (tcp://host:port, tls://host:port) or its scheduler file."""
+    """Connects to a cluster.
+
+    `where` is `local`, a scheduler's address (tcp://host:port, tls://host:port) or its scheduler file.
+    """
     try:
         import dask  # noqa: PLC0415 an extra, and heavy
         from distributed import Client  # noqa: PLC0415
@@ -74,21 +77,21 @@ def _address(where: str, stack: ExitStack) -> Any:
 
 @contextmanager
 def _local_cluster() -> Iterator[Any]:
-    """One process per core, which only this process can speak to: others on this machine lack the keys."""
+    """Starts one process per core. Only this process has the keys to connect to them."""
     import dask  # noqa: PLC0415 heavy
     from distributed import LocalCluster  # noqa: PLC0415
 
     with (
-        _on_signal(signal.SIGTERM, _end),  # a batch system says so: what was made is taken away first
+        _on_signal(signal.SIGTERM, _end),  # batch systems send it: end in order, so that the folder is deleted
         tempfile.TemporaryDirectory(prefix="mien-cluster-") as folder,
         dask.config.set({**LOCAL_CONFIG, "temporary-directory": folder}),
     ):
-        with _on_signal(signal.SIGINT, signal.SIG_IGN):  # workers inherit it: Ctrl-C is for the one who ends them
+        with _on_signal(signal.SIGINT, signal.SIG_IGN):  # workers inherit it: this process ends them
             cluster = LocalCluster(
                 n_workers=os.cpu_count() or 1,
                 threads_per_worker=1,
                 security=True,
-                memory_limit=None,  # nothing is written to disk to make room
+                memory_limit=None,  # no memory is swapped to disk
                 dashboard_address="127.0.0.1:0",
                 silence_logs="CRITICAL",
             )
@@ -98,7 +101,7 @@ def _local_cluster() -> Iterator[Any]:
 
 @contextmanager
 def _on_signal(number: signal.Signals, handler: Any) -> Iterator[None]:
-    """Handles a signal that way meanwhile; only the main thread can."""
+    """Sets the handler of a signal for a while; does nothing outside of the main thread, where Python cannot."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -126,7 +129,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _require_same_version(cluster: Cluster) -> None:
-    """All workers must have this version of mien: they run its functions by name."""
+    """Refuses workers with another version of mien: they run its functions by name."""
     for address, version in cluster.versions().items():
         if version != __version__:
             found = f"mien {version}" if version else "no mien"

@@ -1,4 +1,4 @@
-"""Galleries on a cluster: each is opened on the worker that answers for it."""
+"""Opens galleries on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mien.cluster.work import Cluster, on_worker
+from mien.cluster.workers import Cluster, on_worker
 from mien.core.errors import GalleryError
 from mien.core.index import GalleryIndex
 from mien.storage.database import State
@@ -15,26 +15,26 @@ from mien.storage.sharded import ShardedGallery, require_distinct
 
 
 def open_galleries(cluster: Cluster, directories: Sequence[Path]) -> ShardedGallery:
-    """Opens galleries on the workers, which see the directories under the same names."""
+    """Opens each gallery on a worker. Workers must see the directories under the same names."""
     require_distinct(directories)
     paths = [directory.resolve() for directory in directories]
     states = []
-    for answer in cluster.in_order(state_there, ((path,) for path in paths)):
+    for answer in cluster.run_in_order(state_on_worker, ((path,) for path in paths)):
         if isinstance(answer, Exception):
             raise answer
         states.append(answer)
-    loads = [partial(opened, path, state) for path, state in zip(paths, states, strict=True) if state.images]
+    loads = [partial(index_on_worker, path, state) for path, state in zip(paths, states, strict=True) if state.images]
     return ShardedGallery.of(directories, states, cluster.load_parts(loads) if loads else None)
 
 
-def state_there(directory: Path) -> State:
+def state_on_worker(directory: Path) -> State:
     """The newest state of a gallery, as a worker sees it."""
     with on_worker():
         return newest_state(directory)
 
 
-def opened(directory: Path, state: State) -> GalleryIndex:
-    """A gallery's index on a worker. Whoever opens it in place of a lost worker must find the same one."""
+def index_on_worker(directory: Path, state: State) -> GalleryIndex:
+    """Opens a gallery's index on a worker; refuses one that has changed since the state was read."""
     with on_worker():
         gallery = Gallery.open(directory)
         if (gallery.generation, gallery.fingerprint) != (state.generation, state.fingerprint):

@@ -1,4 +1,4 @@
-"""Photos encoded on a cluster: bytes go to the workers, embeddings come back."""
+"""Encodes photos on a cluster: bytes go to the workers, embeddings come back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from mien.cluster.work import Cluster, killed, on_worker
+from mien.cluster.workers import Cluster, killed, on_worker
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidPhotoError
 from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, Photo, PhotoEncoder, RefusedPhoto, Result, read_photo
@@ -15,7 +15,7 @@ from mien.encoding.store import StoredEncoder, encoder_for
 
 @dataclass(frozen=True, eq=False)
 class ClusterEncoder:
-    """Encodes as the encoder here does, on workers that have the same one."""
+    """Encodes photos on workers that have the same encoder as this machine."""
 
     cluster: Cluster
     encoder: Encoder  # the identity that its embeddings carry
@@ -23,26 +23,26 @@ class ClusterEncoder:
 
     @classmethod
     def of(cls, cluster: Cluster, stored: StoredEncoder) -> ClusterEncoder:
-        """By the name that everybody knows it by, or by its folder."""
+        """Names the encoder to the workers by its name, or by its folder where the name is not known."""
         named = stored.address == stored.manifest.name
         return cls(cluster, stored.manifest.encoder, stored.address if named else str(stored.folder.resolve()))
 
     def encode(self, photos: Sequence[Photo]) -> Iterator[Result]:
-        """Encodes photos in their order. Batches of a lost worker are done again; no photo is lost with it."""
+        """Encodes photos in their order. Other workers repeat the batches of a lost one."""
         batches = [photos[start : start + PHOTOS_PER_BATCH] for start in range(0, len(photos), PHOTOS_PER_BATCH)]
-        answers = self.cluster.in_order(encode_there, (self._task(batch) for batch in batches))
+        answers = self.cluster.run_in_order(encode_on_worker, (self._task(batch) for batch in batches))
         for batch, answer in zip(batches, answers, strict=True):
             if isinstance(answer, list):
                 yield from answer
             else:
                 yield from self._one_by_one(batch, answer)
 
-    def _one_by_one(self, batch: Sequence[Photo], trouble: Exception) -> Iterator[Result]:
-        """After workers died of a batch: each photo alone, and only the one that they died of is refused."""
-        if not is_killed(trouble):
-            raise trouble
+    def _one_by_one(self, batch: Sequence[Photo], error: Exception) -> Iterator[Result]:
+        """Encodes the photos of a batch that killed its workers one by one; refuses those that kill them again."""
+        if not is_killed(error):
+            raise error
         for photo in batch:
-            [answer] = self.cluster.in_order(encode_there, [self._task([photo])])
+            [answer] = self.cluster.run_in_order(encode_on_worker, [self._task([photo])])
             if isinstance(answer, list):
                 yield from answer
             elif is_killed(answer):
@@ -55,7 +55,7 @@ class ClusterEncoder:
 
 
 def is_killed(error: Exception) -> bool:
-    """Whether workers died."""
+    """Whether a task killed its workers."""
     from distributed import KilledWorker  # noqa: PLC0415 heavy
 
     return isinstance(error, KilledWorker)
@@ -68,8 +68,8 @@ def _with_bytes(photo: Photo) -> Photo | RefusedPhoto:
         return RefusedPhoto(photo.image_id, str(error))
 
 
-def encode_there(photos: Sequence[Photo | RefusedPhoto], address: str, expected: Encoder) -> list[Result]:
-    """Encodes a few photos on a worker; those that could not be read stay refused."""
+def encode_on_worker(photos: Sequence[Photo | RefusedPhoto], address: str, expected: Encoder) -> list[Result]:
+    """Encodes a few photos on a worker; photos that could not be read stay refused."""
     with on_worker():
         encoder = _loaded(address, expected)
     encoded = iter(encoder.encode_batch([photo for photo in photos if isinstance(photo, Photo)]))

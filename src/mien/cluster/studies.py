@@ -1,4 +1,4 @@
-"""A study on a cluster: each worker holds the embeddings of some of the gallery's patients."""
+"""Runs a study on a cluster: each worker holds the embeddings of some of the gallery's patients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mien.cluster.work import Cluster, on_worker
+from mien.cluster.workers import Cluster, on_worker
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidStudyError
 from mien.core.gallery_parts import Parts
@@ -17,21 +17,21 @@ from mien.evaluation.gallery_images import Gallery, GalleryImages, dealt
 from mien.simulation.study import simulated_gmdb
 from mien.storage.formats import read_encodings
 
-Read = Callable[[Collection[str]], Encodings]  # the embeddings of some images, as a worker gets them
+Read = Callable[[Collection[str]], Encodings]  # reads the embeddings of some images, on a worker
 
 
 @dataclass(frozen=True)
 class ImagesOnCluster:
-    """Where comparisons find their gallery images: dealt over the workers, each of which reads its own."""
+    """Deals the gallery images of a comparison to the workers; each worker reads its own."""
 
     cluster: Cluster
 
     def of_file(self, path: Path) -> ImagePlaces:
-        """From an encodings file that every worker sees under the same name."""
+        """Reads them from an encodings file that every worker sees under the same name."""
         return partial(self._dealt, partial(images_of_file, path=path.resolve()))
 
     def of_simulation(self, seed: int, growth: int) -> ImagePlaces:
-        """From nowhere: each worker simulates all, and keeps its own."""
+        """Simulates them: each worker simulates all images, and keeps its own."""
         return partial(self._dealt, partial(simulated_images, seed=seed, growth=growth))
 
     def _dealt(self, read: Read, encodings: Encodings, galleries: Sequence[Gallery]) -> Parts[GalleryImages]:
@@ -39,12 +39,14 @@ class ImagesOnCluster:
         images = filter(None, dealt(galleries, len(self.cluster.workers)))
         row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         digests = {frozenset(ids): digest(encodings.only([row_of[each] for each in ids])) for ids in images}
-        loads = [partial(pool, read, ids, galleries, expected) for ids, expected in digests.items()]
+        loads = [partial(images_on_worker, read, ids, galleries, expected) for ids, expected in digests.items()]
         return self.cluster.load_parts(loads)
 
 
-def pool(read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], expected: str) -> GalleryImages:
-    """A worker's part of the galleries, if it finds there what the one who asks has."""
+def images_on_worker(
+    read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], expected: str
+) -> GalleryImages:
+    """Reads a worker's part of the galleries; refuses embeddings that differ from those of the asking machine."""
     with on_worker():
         own = read(image_ids)
         if digest(own) != expected:
@@ -56,7 +58,7 @@ def pool(read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], e
 
 
 def digest(encodings: Encodings) -> str:
-    """The same for the same images with the same embeddings, in whatever order."""
+    """A hash of images and embeddings that does not depend on their order."""
     hashed = hashlib.blake2b()
     for row in sorted(range(len(encodings.image_ids)), key=encodings.image_ids.__getitem__):
         hashed.update(encodings.image_ids[row].encode() + b"\0")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from pathlib import Path
 from stat import S_ISREG
@@ -34,11 +35,11 @@ cv2.setNumThreads(1)  # photos are spread over the cores: OpenCV's own threads w
 
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
 
-Watch = Callable[[str, float], None]  # called with a stage's name and its seconds
+ReportSeconds = Callable[[str, float], None]  # called with the name of a stage, and how many seconds it took
 
 
-def unwatched(_stage: str, _seconds: float) -> None:
-    """A watch that nobody looks at."""
+def unreported(_stage: str, _seconds: float) -> None:
+    """Drops the times of the stages."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class PhotoEncoder:
     detector: Detector
     models: tuple[Network, ...]
 
-    @property
+    @cached_property  # it hashes the manifest
     def encoder(self) -> Encoder:
         """The identity that its embeddings carry."""
         return self.manifest.encoder
@@ -118,16 +119,16 @@ class PhotoEncoder:
         finally:
             pool.shutdown(cancel_futures=True)  # whoever stops asking does not wait for the rest
 
-    def encode_batch(self, photos: Sequence[Photo], watch: Watch = unwatched) -> list[Result]:
+    def encode_batch(self, photos: Sequence[Photo], report_seconds: ReportSeconds = unreported) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
-        return self.encode_subjects(photos, [self.look_at(photo, watch) for photo in photos], watch)
+        return self.encode_subjects(photos, [self.find_face(photo, report_seconds) for photo in photos], report_seconds)
 
-    def look_at(self, photo: Photo, watch: Watch = unwatched) -> Subject | RefusedPhoto:
+    def find_face(self, photo: Photo, report_seconds: ReportSeconds = unreported) -> Subject | RefusedPhoto:
         """The face that is to be encoded, or why there is none."""
         try:
-            with _timed("reading", watch):
+            with _timed("reading", report_seconds):
                 pixels = decode_photo(read_photo(photo.source))
-            with _timed("finding the face", watch):
+            with _timed("finding the face", report_seconds):
                 return find_subject(pixels, self.detector, photo.face)
         except SeveralFacesError as error:
             return RefusedPhoto(photo.image_id, str(error), error.boxes)
@@ -139,16 +140,16 @@ class PhotoEncoder:
     def encode_subjects(
         self,
         photos: Sequence[Photo],
-        seen: Sequence[Subject | RefusedPhoto],
-        watch: Watch = unwatched,
+        subjects: Sequence[Subject | RefusedPhoto],
+        report_seconds: ReportSeconds = unreported,
     ) -> list[Result]:
-        """Embeds the faces that were seen on photos; refusals stay as they are."""
-        crops = [subject.crop for subject in seen if isinstance(subject, Subject)]
-        with _timed("embedding", watch):
+        """Embeds the faces that were found on photos; refusals stay as they are."""
+        crops = [subject.crop for subject in subjects if isinstance(subject, Subject)]
+        with _timed("embedding", report_seconds):
             embeddings = iter(self.embed(crops) if crops else ())
         return [
             _checked(photo.image_id, next(embeddings), subject) if isinstance(subject, Subject) else subject
-            for photo, subject in zip(photos, seen, strict=True)
+            for photo, subject in zip(photos, subjects, strict=True)
         ]
 
     def encodings_of(self, results: Iterable[Result]) -> Encodings:
@@ -194,7 +195,7 @@ def _checked(image_id: str, embedding: Float32s, subject: Subject) -> Result:
 
 
 @contextmanager
-def _timed(stage: str, watch: Watch) -> Iterator[None]:
+def _timed(stage: str, report_seconds: ReportSeconds) -> Iterator[None]:
     started = perf_counter()
     yield
-    watch(stage, perf_counter() - started)
+    report_seconds(stage, perf_counter() - started)

@@ -44,7 +44,8 @@ class StoredEncoder:
 
     def damaged(self) -> tuple[str, ...]:
         """The roles whose network is there, but is another file than the manifest says."""
-        there = [role for role in self.manifest.parts if role not in self.missing()]
+        missing = self.missing()
+        there = [role for role in self.manifest.parts if role not in missing]
         return tuple(role for role in there if sha256_of(self._bytes(role)) != self.manifest.parts[role].sha256)
 
     def load(self) -> PhotoEncoder:

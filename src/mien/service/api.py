@@ -13,7 +13,6 @@ from mien.core.embeddings import mean_cosine_distance
 from mien.core.errors import shown
 from mien.core.roster import Roster
 from mien.report.gallery import gallery_document
-from mien.service.examiner import Examiner
 from mien.service.models import (
     DisorderAnswer,
     EmbeddingsQuery,
@@ -23,6 +22,7 @@ from mien.service.models import (
     ProblemDocument,
     RankAnswer,
 )
+from mien.service.patient_ranker import PatientRanker
 from mien.service.problems import MEDIA_TYPE, Problem
 from mien.service.requests import Form, answered, json_response, read_form, read_json
 from mien.storage.gallery import Gallery
@@ -52,71 +52,71 @@ FORM = {
 
 
 def body_of(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """How a route describes a body that it reads itself."""
+    """The OpenAPI description of a body that the route reads itself."""
     return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}
 
 
-def api_routes(examiner: Examiner) -> APIRouter:
+def api_routes(ranker: PatientRanker) -> APIRouter:
     """The routes under /v1."""
     routes = APIRouter(prefix="/v1", responses=PROBLEMS)
-    work, newest = examiner.work, examiner.gallery.newest
+    queue, newest = ranker.queue, ranker.gallery.newest
     form = body_of("multipart/form-data", FORM)
     embeddings = body_of("application/json", EmbeddingsQuery.model_json_schema(by_alias=True))
 
     @routes.post("/rank", response_model=None, responses=RANKED, openapi_extra=form)
     async def rank_photos(request: Request) -> Response:
         """Rank disorders for the photos of one patient."""
-        read = partial(read_form, settings=examiner.settings)
-        return await answered(request, work, read, lambda form: ranked_photos(examiner, form))
+        read = partial(read_form, settings=ranker.settings)
+        return await answered(request, queue, read, lambda form: ranked_photos(ranker, form))
 
     @routes.post("/rank/embeddings", response_model=None, responses=RANKED, openapi_extra=embeddings)
     async def rank_embeddings(request: Request) -> Response:
         """Rank disorders for the embeddings of one patient's photos."""
-        return await answered(request, work, read_json, lambda body: ranked_embeddings(examiner, body))
+        return await answered(request, queue, read_json, lambda body: ranked_embeddings(ranker, body))
 
     @routes.get("/gallery", response_model=None, responses={200: {"model": GalleryAnswer}})
     async def gallery() -> Response:
         """What the gallery holds: counts, encoder, and its disorders."""
-        return await work.look(lambda: json_response(described(newest())))
+        return await queue.run_short(lambda: json_response(described(newest())))
 
     @routes.get("/disorders/{disorder_id:path}", response_model=None, responses={200: {"model": DisorderAnswer}})
     async def disorder(disorder_id: str) -> Response:
         """One disorder of the gallery, and those that look most like it."""
-        return await work.look(lambda: json_response(disorder_document(newest(), disorder_id)))
+        return await queue.run_short(lambda: json_response(disorder_document(newest(), disorder_id)))
 
     @routes.get("/health", response_model=None, responses={200: {"model": Health}})
     async def health() -> Response:
         """Whether the service can do its work."""
-        opened = await work.look(newest)
+        opened = await queue.run_short(newest)
         document = {
             "status": "ok",
             "version": __version__,
             "generation": opened.generation,
-            "encodes_photos": examiner.encoder is not None,
-            "map_drawn": examiner.gallery.map_drawn,
-            "under_way": work.places_taken,
+            "encodes_photos": ranker.encoder is not None,
+            "map_drawn": ranker.gallery.map_drawn,
+            "under_way": queue.places_taken,
         }
         return json_response(document)
 
     return routes
 
 
-def ranked_photos(examiner: Examiner, form: Form) -> dict[str, Any]:
+def ranked_photos(ranker: PatientRanker, form: Form) -> dict[str, Any]:
     """The answer to a form of photos."""
     if not form.uploads:
         raise Problem(422, "no-photos", "send at least one photo in the field 'photos'")
     options = PhotoOptions.model_validate(form.fields)
     method, top = options.chosen_method, options.limit
-    return examiner.rank_photos(form.uploads, method, top, skip_refused=options.skip_refused).document
+    return ranker.rank_photos(form.uploads, method, top, skip_refused=options.skip_refused).document
 
 
-def ranked_embeddings(examiner: Examiner, body: bytes) -> dict[str, Any]:
+def ranked_embeddings(ranker: PatientRanker, body: bytes) -> dict[str, Any]:
     """The answer to a body of embeddings."""
-    if examiner.settings.coarse:
+    if ranker.settings.coarse:
         detail = "this service takes photos only: with made-up embeddings the gallery could be sounded out"
         raise Problem(403, "coarse", detail)
     asked = EmbeddingsQuery.model_validate_json(body)
-    return examiner.rank_query(asked.query, asked.chosen_method, asked.limit, each_photo=asked.each_photo).document
+    return ranker.rank_query(asked.query, asked.chosen_method, asked.limit, each_photo=asked.each_photo).document
 
 
 def described(gallery: Gallery) -> dict[str, Any]:
@@ -126,27 +126,28 @@ def described(gallery: Gallery) -> dict[str, Any]:
 
 def disorder_list(roster: Roster) -> list[dict[str, Any]]:
     """The disorders of a gallery with their sizes."""
-    return [
-        {
-            "disorder_id": disorder.disorder_id,
-            "disorder_name": disorder.name,
-            "omim": disorder.omim,
-            "gallery_patients": patients,
-            "gallery_images": images,
-        }
-        for disorder, patients, images in zip(
-            roster.disorders, roster.patients_of_disorder.tolist(), roster.images_of_disorder.tolist(), strict=True
-        )
-    ]
+    return [disorder_entry(roster, place) for place in range(len(roster.disorders))]
+
+
+def disorder_entry(roster: Roster, place: int) -> dict[str, Any]:
+    """One disorder of a gallery with its size."""
+    disorder = roster.disorders[place]
+    return {
+        "disorder_id": disorder.disorder_id,
+        "disorder_name": disorder.name,
+        "omim": disorder.omim,
+        "gallery_patients": int(roster.patients_of_disorder[place]),
+        "gallery_images": int(roster.images_of_disorder[place]),
+    }
 
 
 def disorder_document(gallery: Gallery, disorder_id: str) -> dict[str, Any]:
-    """A disorder, and the others in the order of their centroids' distance to its own."""
+    """A disorder, and those with the nearest centroids, the nearest first."""
     place = gallery.roster.disorder_of_id.get(disorder_id)
     if place is None:
         raise Problem(404, "unknown-disorder", f"the gallery holds no disorder {shown(disorder_id)}")
     rows = gallery.index.patient_centroids.exact
     order = np.argsort(mean_cosine_distance(rows[place : place + 1], rows)[0], kind="stable").tolist()
     alike = [gallery.roster.disorders[other].disorder_id for other in order if other != place]
-    listed = disorder_list(gallery.roster)[place]
-    return {**listed, "generation": gallery.generation, "most_alike": alike[:MOST_ALIKE]}
+    entry = disorder_entry(gallery.roster, place)
+    return {**entry, "generation": gallery.generation, "most_alike": alike[:MOST_ALIKE]}

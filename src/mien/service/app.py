@@ -1,4 +1,4 @@
-"""The service put together: routes behind the gate, the watch over the gallery, the audit log."""
+"""Assembles the service: routes, access checks, the watch over the gallery, the audit log."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from starlette.staticfiles import StaticFiles
 
 from mien.core.answers import NOTICE
 from mien.core.errors import MienError
+from mien.service.access_checks import AccessChecks
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog
-from mien.service.compatible import compatible_routes
-from mien.service.examiner import DemoPatient, Examiner
+from mien.service.audit_middleware import AuditMiddleware
 from mien.service.galleries import ServedGallery
-from mien.service.gate import Gate
+from mien.service.official_routes import official_routes
 from mien.service.pages import page_routes
+from mien.service.patient_ranker import DemoPatient, PatientRanker
 from mien.service.problems import Problem, answer_problem
-from mien.service.recorder import Recorder
+from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings
-from mien.service.work import Work
 from mien.version import __version__
 
 
 def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None = None) -> FastAPI:
-    """The application for an ASGI server; what cannot be served is refused here, before it listens."""
-    work = Work(most_waiting=settings.most_waiting, seconds=settings.seconds)
-    examiner = Examiner(settings, ServedGallery(settings.gallery), work, demo_patients or {})
+    """The application for an ASGI server. What cannot be served is refused here, before anything listens."""
+    queue = RequestQueue(most_waiting=settings.most_waiting, seconds=settings.seconds)
+    ranker = PatientRanker(settings, ServedGallery(settings.gallery), queue, demo_patients or {})
     audit = None if settings.audit is None else AuditLog(settings.audit)
 
     def record(event: str, generation: int) -> None:
         if audit is not None:
             audit.write(event, version=__version__, generation=generation)
 
-    record("started", examiner.gallery.newest().generation)
+    record("started", ranker.gallery.newest().generation)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        watch = asyncio.create_task(examiner.gallery.watch(lambda generation: record("new generation", generation)))
+        watch = asyncio.create_task(ranker.gallery.watch(lambda generation: record("new generation", generation)))
         try:
             yield
         finally:
             watch.cancel()
             await asyncio.wait([watch])
-            work.close()
+            queue.close()
             if audit is not None:
                 with suppress(OSError):  # a full disk must not keep it from stopping
                     audit.write("stopped", version=__version__)
@@ -57,14 +57,14 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     app = FastAPI(
         title="mien", version=__version__, description=NOTICE, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    app.state.cannot_encode = examiner.cannot_encode
-    app.include_router(page_routes(examiner))
-    app.include_router(api_routes(examiner))
-    app.include_router(compatible_routes(examiner))
+    app.state.cannot_encode = ranker.cannot_encode
+    app.include_router(page_routes(ranker))
+    app.include_router(api_routes(ranker))
+    app.include_router(official_routes(ranker))
     app.mount("/static", StaticFiles(packages=[("mien.service", "static")]))
     for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):
         app.add_exception_handler(kind, answer_problem)
-    app.add_middleware(Gate, settings=settings)
+    app.add_middleware(AccessChecks, settings=settings)
     if audit is not None:
-        app.add_middleware(Recorder, audit=audit)
+        app.add_middleware(AuditMiddleware, audit=audit)
     return app

@@ -1,8 +1,8 @@
-"""Who asked what and when, in a file that shows when it was changed; nothing of patients is in it.
+"""The audit log: who asked what and when, and nothing about patients. Changes of its lines can be detected.
 
-One JSON object a line. `hash` covers the rest of the line, `previous` is the hash of the line before: whoever changes,
-drops or inserts a line breaks the chain. Cutting lines off at the end does not: so note the last hash elsewhere, and
-`mien audit verify --head HASH` says whether that line is still there.
+Each line is a JSON object. `hash` covers the rest of the line, `previous` is the hash of the line before. So a line
+that is changed, dropped or inserted breaks the chain. Lines that are cut off at the end do not: note the last hash
+elsewhere, and `mien audit verify --head HASH` says whether that line is still there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from mien.core.errors import InvalidFileError, MienError
 
-FIRST = "0" * 64  # what stands before the first line
-START = b'{"number": '  # of every line
+FIRST = "0" * 64  # `previous` of the first line
+START = b'{"number": '  # how every line begins
 
 
 class Head(NamedTuple):
@@ -33,7 +33,7 @@ class Head(NamedTuple):
 
 
 class AuditLog:
-    """A log that is open for writing; every line is on the disk before `write` returns."""
+    """A log that is open for writing. Every line is on the disk before `write` returns."""
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.path = path
@@ -56,7 +56,7 @@ class AuditLog:
             raise
 
     def write(self, event: str, **facts: Any) -> None:
-        """Adds a line, all of it or nothing."""
+        """Adds a whole line, or none."""
         with self.lock:
             entry = {
                 "number": self.head.number + 1,
@@ -77,25 +77,25 @@ class AuditLog:
             self.head = Head(entry["number"], entry["hash"])
 
     def close(self) -> None:
-        """Lets another service have the file."""
+        """Closes the file, so that another service can write to it."""
         os.close(self.descriptor)
 
 
 def hash_of(entry: dict[str, Any]) -> str:
-    """The hash of a line, its own hash left out."""
+    """The hash of an entry, without its field `hash`."""
     content = {name: value for name, value in entry.items() if name != "hash"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def line_of(entry: dict[str, Any]) -> bytes:
-    """An entry as the log has it."""
+    """An entry as a line of the log."""
     return (json.dumps(entry) + "\n").encode()
 
 
 def verified(path: Path, *, head: str | None = None, cut_off: bool = False) -> tuple[Head, int]:
-    """The last line of a log in which no line was changed; raises `InvalidFileError` at the first that was.
+    """Checks all lines of a log and returns the last; raises `InvalidFileError` at the first that was changed.
 
-    With `cut_off`, a half line at the end, which a power cut leaves, is no error; the second value counts its bytes.
+    With `cut_off`, half a line at the end is no error: a power cut leaves one. The second value counts its bytes.
     """
     last, found = Head(0, FIRST), head is None
     with path.open("rb") as file:
@@ -117,7 +117,7 @@ def verified(path: Path, *, head: str | None = None, cut_off: bool = False) -> t
 
 
 def _entry(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """The entry of a line that is written exactly as we write it."""
+    """The entry of a line; it must be written exactly as `line_of` writes it."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

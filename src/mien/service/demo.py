@@ -1,4 +1,4 @@
-"""A simulated gallery to be served, and simulated patients to pick."""
+"""Builds a simulated gallery, and simulated patients, for the demo page."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 from mien.core.cohort import Cohort, Query
 from mien.core.roster import Label
 from mien.core.study import Study
-from mien.service.examiner import DemoPatient
+from mien.service.patient_ranker import DemoPatient
 from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb
 from mien.storage.gallery import Gallery
 
 SEED = 1
-PATIENTS = 6  # with frequent, and as many with rare disorders
-PHOTOS = (2, 5)  # of each, from and to
+PATIENTS = 6  # with frequent disorders, and as many with rare ones
+PHOTOS = (2, 5)  # of each patient: at least, at most
 
 
 def build_demo(directory: Path) -> dict[str, DemoPatient]:
-    """Writes the gallery of a simulated GMDB, and gives some of its test patients by id."""
-    study = simulated_gmdb(SEED, layout=Layout(dimensions=None))  # as it is before it is blown up to 512 dimensions
+    """Writes the gallery of a simulated GMDB, and returns some of its test patients by id."""
+    study = simulated_gmdb(SEED, layout=Layout(dimensions=None))  # the latent space: smaller than 512 dimensions
     fold = study.folds[0]
     Gallery.build(
         directory, Cohort.join(study.encodings, [*fold.frequent.gallery, *fold.rare.gallery], study.disorders)
@@ -29,7 +29,7 @@ def build_demo(directory: Path) -> dict[str, DemoPatient]:
 
 
 def _patients(study: Study, test: Iterable[Label]) -> dict[str, DemoPatient]:
-    """The first patients with several photos, each with another disorder."""
+    """The first patients with several photos, one for each disorder."""
     labels_of: dict[str, list[Label]] = {}
     for label in test:
         labels_of.setdefault(label.patient_id, []).append(label)

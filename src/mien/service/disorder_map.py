@@ -1,4 +1,4 @@
-"""A map of disorders: the centroids of a gallery in two dimensions. `python -m` with a directory prints it as JSON."""
+"""Places the disorders of a gallery on a map in two dimensions. `python -m` with a directory prints it as JSON."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mien.storage.gallery import Gallery
 Place = tuple[float, float]
 
 SEED = 1  # the same gallery has the same map
-FEWEST = 4  # disorders that make a map
-NEIGHBOURS = 5  # that tell where a patient stands
-CLOSENESS = 0.05  # a centroid that is this much farther away counts a third
+FEWEST = 4  # disorders on a map
+NEIGHBOURS = 5  # centroids that decide the place of a patient
+CLOSENESS = 0.05  # a centroid that is this much farther away has a third of the weight
 
 
 def disorder_map(index: GalleryIndex) -> dict[str, Place]:
@@ -34,19 +34,19 @@ def disorder_map(index: GalleryIndex) -> dict[str, Place]:
 
 
 def place_of_patient(lines: Sequence[RankedDisorder], places: Mapping[str, Place]) -> Place | None:
-    """Between the places of the nearest centroids, the closer ones pulling harder: t-SNE itself places nobody new."""
+    """The weighted mean of the nearest centroids' places: t-SNE itself cannot place a new point."""
     known = sorted((line.centroid_distance, line.disorder_id) for line in lines if line.disorder_id in places)
     if not known:
         return None
     distances = np.array([distance for distance, _ in known[:NEIGHBOURS]])
-    pulls = np.exp(-(distances - distances[0]) / CLOSENESS)
+    weights = np.exp(-(distances - distances[0]) / CLOSENESS)
     nearest = [places[disorder_id] for _, disorder_id in known[:NEIGHBOURS]]
-    x, y = np.average(nearest, axis=0, weights=pulls).tolist()
+    x, y = np.average(nearest, axis=0, weights=weights).tolist()
     return x, y
 
 
 if __name__ == "__main__":
-    os.nice(10)  # people who wait for a ranking come first
+    os.nice(10)  # rankings come first
     try:
         drawn = disorder_map(Gallery.open(sys.argv[1]).index)
     except EmptyGalleryError:

@@ -1,4 +1,4 @@
-"""The newest generation of a gallery, and the map of its disorders."""
+"""Serves the newest generation of a gallery, and the map of its disorders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mien.service.problems import log
 from mien.storage.database import DATABASE, connection, state
 from mien.storage.gallery import Gallery
 
-SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_CHECKS = 1.0
 MAP = "mien.service.disorder_map"
 
 Files = tuple[tuple[int, ...] | None, ...]  # inode, size and time of change of each; None: not there
@@ -26,14 +26,14 @@ Identity = tuple[int, str]  # generation and fingerprint: a gallery that was mad
 class ServedGallery:
     """A gallery that changes while it is served.
 
-    Every request asks for the newest generation; who has begun with an older one ends with it. A look once a second
-    lets go of old generations also when nobody asks: their files are deleted, but stay on the disk while they are open.
+    Each request takes the newest generation and keeps it to its end. `watch` checks once a second, so that an old
+    generation is closed even if no request comes: deleted files take up the disk as long as they are open.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.lock = threading.Lock()
-        self.looked_at: Files = ()
+        self.checked_files: Files = ()
         self.opened: Gallery | None = None
         self.opened_at: Identity | None = None
         self.map: dict[str, Place] = {}  # by disorder id
@@ -43,12 +43,12 @@ class ServedGallery:
     def newest(self, *, trust_files: bool = True) -> Gallery:
         """The gallery as it is now.
 
-        The database is asked only if its files look changed: their sizes and times change with every commit. The watch
-        asks it anyway, should two commits ever look the same.
+        With `trust_files`, the database is read only if the size or time of its files has changed, as with every
+        commit. `watch` reads it anyway: two commits might leave the same size and time.
         """
         files = self._files()
         with self.lock:
-            if self.opened is not None and files == self.looked_at and trust_files:
+            if self.opened is not None and files == self.checked_files and trust_files:
                 return self.opened
         try:
             with connection(self.directory) as database:
@@ -57,17 +57,17 @@ class ServedGallery:
             with self.lock:
                 if self.opened is None or identity != self.opened_at:
                     self.opened, self.opened_at = Gallery.open(self.directory), identity
-                self.looked_at = files
+                self.checked_files = files
                 return self.opened
         except GalleryBusyError:
             raise
         except GalleryError:
             with self.lock:
-                self.opened = None  # what is gone must not stay in memory
+                self.opened = None  # a gallery that was deleted must not stay in memory
             raise
 
     def points(self, gallery: Gallery) -> list[dict[str, Any]]:
-        """The map, as far as it shows disorders of this gallery: a new generation has an old map for some seconds."""
+        """The places on the map of this gallery's disorders. A new generation has the old map for some seconds."""
         known = gallery.roster.disorder_of_id
         return [{"disorder_id": key, "x": x, "y": y} for key, (x, y) in self.map.items() if key in known]
 
@@ -81,19 +81,19 @@ class ServedGallery:
         for name in (DATABASE, f"{DATABASE}-wal"):
             try:
                 status = (self.directory / name).stat()
-            except OSError:  # asking the database will tell
+            except OSError:  # reading the database will say why
                 found.append(None)
             else:
                 found.append((status.st_ino, status.st_size, status.st_mtime_ns))
         return tuple(found)
 
     async def watch(self, changed: Callable[[int], None]) -> None:
-        """Looks for new generations, and has a map drawn of each; for ever, whatever happens."""
+        """Checks for new generations, and has a map drawn of each. Runs until it is cancelled; errors do not end it."""
         known, last_error = self.opened_at, ""
         drawing: asyncio.Task[None] | None = None
         try:
             while True:
-                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+                await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
                 try:
                     gallery = await asyncio.to_thread(self.newest, trust_files=False)
                     if self.opened_at != known:
@@ -102,7 +102,7 @@ class ServedGallery:
                     if (drawing is None or drawing.done()) and not self.map_drawn:
                         drawing = asyncio.create_task(self._draw())
                     last_error = ""
-                except Exception as error:  # it may be mended: requests say what is wrong meanwhile
+                except Exception as error:  # it may be repaired; meanwhile requests answer with the error
                     if repr(error) != last_error:
                         log(error)
                     last_error = repr(error)
@@ -112,9 +112,9 @@ class ServedGallery:
                 await asyncio.wait([drawing])
 
     async def _draw(self) -> None:
-        """In a process of its own: t-SNE takes a core for seconds, and a thread of it would stop the others."""
+        """Draws the map in another process: t-SNE takes seconds, and would block the threads of this one."""
         identity = self.opened_at
-        # -P: a module of the same name in the folder where the service was started is not ours
+        # -P: never import a module of the same name from the working directory
         command = [sys.executable, "-P", "-m", MAP, str(self.directory)]
         process = await asyncio.create_subprocess_exec(
             *command,

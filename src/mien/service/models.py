@@ -8,9 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, FailFast, Field, create_model
 
-from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings, Query
-from mien.core.embeddings import as_embeddings
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidCohortError
 from mien.core.fusion import FUSIONS
@@ -86,20 +84,17 @@ class EmbeddingsQuery(Options):
 
     @property
     def query(self) -> Query:
-        """The same as the core knows it."""
-        arrays = self._arrays()
+        """The query of these embeddings."""
+        shapes = {(len(image), *{len(vector) for vector in image}) for image in self.embeddings}
+        if len(shapes) > 1 or len(next(iter(shapes))) > 2:
+            raise InvalidCohortError("embeddings of different shapes: all need the same representations and dimensions")
+        with np.errstate(over="ignore"):  # an infinite value is refused by name
+            arrays = np.array(self.embeddings, dtype=np.float32)
         ids = self.image_ids or [f"query image {number + 1}" for number in range(len(arrays))]
         if len(ids) != len(arrays):
             raise InvalidCohortError(f"{len(ids)} image_ids for {len(arrays)} embeddings: give one for each")
         encoder = Encoder(arrays.shape[1], arrays.shape[2], self.encoder)
         return Query(Encodings.of(ids, arrays, encoder), self.patient_id, ids_are_file_names=self.image_ids is None)
-
-    def _arrays(self) -> Float32s:
-        shapes = {(len(image), *{len(vector) for vector in image}) for image in self.embeddings}
-        if len(shapes) > 1 or len(next(iter(shapes))) > 2:
-            raise InvalidCohortError("embeddings of different shapes: all need the same representations and dimensions")
-        with np.errstate(over="ignore"):
-            return as_embeddings(np.array(self.embeddings))
 
 
 class Base64Photo(BaseModel):

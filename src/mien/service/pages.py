@@ -1,10 +1,12 @@
-"""The pages that people see."""
+"""The web pages."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -18,10 +20,11 @@ from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
 from mien.report.rankings import ranking_rows, separated
 from mien.service.api import disorder_list
-from mien.service.disorder_map import FEWEST
-from mien.service.examiner import CANNOT_ENCODE, Answer, Examiner
+from mien.service.disorder_map import FEWEST, place_of_patient
+from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker, RefusedPhotosProblem, UploadResult
+from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
-from mien.service.requests import Form, note, read_form
+from mien.service.requests import Form, note_for_audit, read_form
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
@@ -29,72 +32,81 @@ SHOWN_IN_FILE = 30  # disorders of a report
 MEDIA_TYPES = {"json": "application/json", "tsv": "text/tab-separated-values", "html": "text/html"}
 
 
-def page_routes(examiner: Examiner) -> APIRouter:
-    """The routes of the page; they are for people, and not in the OpenAPI document."""
+def page_routes(ranker: PatientRanker) -> APIRouter:
+    """The routes of the pages, which are left out of the OpenAPI document."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
-    work, pages = examiner.work, Pages(examiner)
+    queue, pages = ranker.queue, Pages(ranker)
 
     @routes.get("/")
     async def start() -> Response:
-        return await work.look(pages.start)
+        return await queue.run_short(pages.start)
 
     @routes.post("/")
     async def rank(request: Request) -> Response:
         form = Form({}, [])
         try:
-            with work.place():
-                form = await work.received(read_form(request, examiner.settings))
-                response, document = await work.run(pages.answer, form)
-                note(request, document)
+            with queue.place():
+                form = await queue.receive(read_form(request, ranker.settings))
+                response, document = await queue.run(pages.answer, form)
+                note_for_audit(request, document)
                 return response
         except Exception as error:
             problem = problem_of(error)
             if form.fields.get("download"):
                 return problem.response
-            return await work.look(lambda: pages.refusal(problem, form))
+            return await queue.run_short(lambda: pages.refusal(problem, form))
 
     @routes.get("/gallery")
     async def gallery() -> Response:
-        return await work.look(pages.gallery)
+        return await queue.run_short(pages.gallery)
 
     return routes
 
 
 class Pages:
-    """Templates, and what each of them is told."""
+    """Fills the templates."""
 
-    def __init__(self, examiner: Examiner) -> None:
-        self.examiner = examiner
+    def __init__(self, ranker: PatientRanker) -> None:
+        self.ranker = ranker
         self.templates = jinja2.Environment(
             loader=jinja2.PackageLoader("mien.service"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
 
     def start(self) -> Response:
-        """The page before anything was asked."""
-        return self._page(self.examiner.gallery.newest())
+        """The start page."""
+        return self._page(self.ranker.gallery.newest())
 
     def answer(self, form: Form) -> tuple[Response, dict[str, Any]]:
         """The page with an answer, or the answer as a file; and the document behind it."""
         fields = form.fields
+        download = fields.get("download", "")
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
-        if self.examiner.demo_patients:
-            answer = self.examiner.rank_demo(fields.get("patient", ""), method, None)
+        if self.ranker.demo_patients:
+            answer = self.ranker.rank_demo(fields.get("patient", ""), method, None)
         elif form.uploads:
-            answer = self.examiner.rank_photos(form.uploads, method, None, skip_refused=True)
+            try:
+                answer = self.ranker.rank_photos(form.uploads, method, None, skip_refused=True)
+            except RefusedPhotosProblem as problem:
+                if download:
+                    raise
+                return self.refusal(problem, form, self._cards(problem.uploads)), problem.document
         else:
             raise Problem(422, "no-photos", "Choose at least one photo of the patient.")
-        download = fields.get("download", "")
-        with_faces = fields.get("faces_in_file") == "on"
-        response = self._file(answer, download, with_faces=with_faces) if download else self._answer(answer, fields)
-        return response, answer.document
+        if download:
+            with_faces = fields.get("faces_in_file") == "on"
+            return self._file(answer, download, with_faces=with_faces), answer.document
+        shown = self._shown(answer)
+        shown["answer"]["map"] = self._map(answer)
+        html = self._render_page(answer.document["gallery"], **shown, chosen=fields.get("patient"))
+        return HTMLResponse(html), answer.document
 
-    def refusal(self, problem: Problem, form: Form) -> Response:
+    def refusal(self, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
         """The page with what was wrong."""
         page = self._page(
-            self.examiner.gallery.newest(),
+            self.ranker.gallery.newest(),
             status=problem.status,
             problem=problem.document,
-            photos=problem.cards,
+            photos=cards,
             chosen=form.fields.get("patient"),
         )
         page.headers.update(problem.headers)
@@ -102,29 +114,43 @@ class Pages:
 
     def gallery(self) -> Response:
         """What the gallery holds."""
-        gallery = self.examiner.gallery.newest()
+        gallery = self.ranker.gallery.newest()
         listed = disorder_list(gallery.roster)
         by_name = sorted(listed, key=lambda one: natural_order(one["disorder_name"] or one["disorder_id"]))
-        points = self.examiner.gallery.points(gallery)
+        points = self.ranker.gallery.points(gallery)
         drawn = {"points": points, "place": None} if points else None
         html = self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=drawn)
         return HTMLResponse(html)
 
-    def _answer(self, answer: Answer, fields: dict[str, str]) -> Response:
-        whole = {**answer.document, **answer.beside}
-        told = {"answer": whole, "photos": answer.cards, "chosen": fields.get("patient")}
-        return HTMLResponse(self._render_page(answer.document["gallery"], **told))
+    def _shown(self, answer: Answer, *, pictures: bool = True) -> dict[str, Any]:
+        """What page and file show of an answer."""
+        truth = answer.truth and {"disorder_id": answer.truth.disorder_id, "disorder_name": answer.truth.name}
+        cards = self._cards(answer.uploads, pictures=pictures)
+        if not cards:  # a simulated patient has no photos
+            image_ids = answer.document["queries"][0]["image_ids"]
+            cards = [{"image_id": image_id, "encoded": True} for image_id in image_ids]
+        return {"answer": {**answer.document, "truth": truth}, "photos": cards}
 
-    def _page(self, gallery: Gallery, *, status: int = 200, **told: Any) -> Response:
-        return HTMLResponse(self._render_page(gallery.as_dict(), **told), status)
+    def _cards(self, uploads: Sequence[UploadResult], *, pictures: bool = True) -> list[dict[str, Any]]:
+        return self.ranker.queue.run_on_cores(partial(photo_card, pictures=pictures), uploads)
 
-    def _render_page(self, gallery: dict[str, Any], **told: Any) -> str:
-        examiner = self.examiner
+    def _map(self, answer: Answer) -> dict[str, Any] | None:
+        """The map of disorders, with the place of the patient unless the service is coarse."""
+        served, coarse = self.ranker.gallery, self.ranker.settings.coarse
+        place = None if coarse else place_of_patient(answer.disorders, served.map)
+        points = served.points(answer.gallery)
+        return {"points": points, "place": place and dict(zip("xy", place, strict=True))} if points else None
+
+    def _page(self, gallery: Gallery, *, status: int = 200, **values: Any) -> Response:
+        return HTMLResponse(self._render_page(gallery.as_dict(), **values), status)
+
+    def _render_page(self, gallery: dict[str, Any], **values: Any) -> str:
+        ranker = self.ranker
         usual = {
-            "can_encode": examiner.encoder is not None,
+            "can_encode": ranker.encoder is not None,
             "cannot_encode": CANNOT_ENCODE,
             "limits": {
-                "photos": examiner.settings.most_photos,
+                "photos": ranker.settings.most_photos,
                 "megabytes": MOST_BYTES // 10**6,
                 "megapixels": MOST_PIXELS // 10**6,
             },
@@ -135,10 +161,10 @@ class Pages:
             "problem": None,
             "photos": [],
         }
-        return self._render("page.html", gallery, **usual | told)
+        return self._render("page.html", gallery, **usual | values)
 
     def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
-        """The answer to be kept: asking for it is what allows it."""
+        """The answer as a file to keep; its user asked for it."""
         if kind not in MEDIA_TYPES:
             raise Problem(422, "invalid-request", f"download is one of {', '.join(MEDIA_TYPES)}")
         document = answer.document
@@ -151,8 +177,7 @@ class Pages:
             content = self._render(
                 "report.html",
                 document["gallery"],
-                answer={**document, **answer.beside},
-                photos=answer.cards,
+                **self._shown(answer, pictures=with_faces),
                 faces_in_file=with_faces,
                 css=css,
                 shown=SHOWN_IN_FILE,
@@ -161,20 +186,20 @@ class Pages:
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
 
-    def _render(self, template: str, gallery: dict[str, Any], **told: Any) -> str:
+    def _render(self, template: str, gallery: dict[str, Any], **values: Any) -> str:
         patients = [
             {"patient_id": patient_id, "photos": len(patient.query.encodings.image_ids)}
-            for patient_id, patient in self.examiner.demo_patients.items()
+            for patient_id, patient in self.ranker.demo_patients.items()
         ]
         demo = {"patients": patients, "note": DEMO_NOTE} if patients else None
         return self.templates.get_template(template).render(
             version=__version__,
             notice=NOTICE,
             gallery=gallery,
-            coarse=self.examiner.settings.coarse,
+            coarse=self.ranker.settings.coarse,
             demo=demo,
             fewest_on_map=FEWEST,
-            **told,
+            **values,
         )
 
 

@@ -1,4 +1,4 @@
-"""One shape for everything that goes wrong: a problem document (RFC 9457)."""
+"""Every error becomes a problem document (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_ERRORS = 20
 
 
 class Problem(Exception):  # noqa: N818 the word of the standard
-    """A request that is not answered as it was meant to be, and why."""
+    """Why a request was refused or failed."""
 
     def __init__(
         self,
@@ -41,11 +41,10 @@ class Problem(Exception):  # noqa: N818 the word of the standard
         self.detail = detail
         self.more = dict(more or {})
         self.headers = dict(headers or {})
-        self.cards: list[dict[str, Any]] = []  # what became of each photo, for the page
 
     @property
     def document(self) -> dict[str, Any]:
-        """The members of the problem document; those that only this kind has come last."""
+        """The members of the problem document; those of this kind only come last."""
         title = self.kind.replace("-", " ").capitalize()
         own = {"type": f"urn:mien:{self.kind}", "title": title, "status": self.status, "detail": self.detail}
         return own | self.more
@@ -58,12 +57,12 @@ class Problem(Exception):  # noqa: N818 the word of the standard
 
 
 def busy(detail: str, seconds: int = RETRY_SECONDS) -> Problem:
-    """Come back later."""
+    """The problem of a service that is busy; the caller should try again later."""
     return Problem(503, "busy", detail, headers={"Retry-After": str(seconds)})
 
 
 def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
-    """What a caller is told of an error."""
+    """The problem document for an error."""
     match error:
         case Problem():
             return error
@@ -73,7 +72,7 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
             return Problem(409, "empty-gallery", "the gallery holds nobody to compare with")
         case WeightsError():
             return Problem(409, "no-encoder", "the weights of the encoder are not on this machine")
-        case GalleryError():  # its message names folders, which are the operator's business
+        case GalleryError():  # its message names folders, which callers must not see
             log(error)
             return Problem(500, "gallery-unreadable", "the gallery cannot be read; the service's log says why")
         case MienError():
@@ -90,7 +89,7 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
 
 
 def _invalid(error: RequestValidationError | ValidationError) -> Problem:
-    """The first fields that are wrong; a hostile body has millions."""
+    """Names the wrong fields, unless there are very many."""
     detail = "the request has missing or wrong fields"
     if isinstance(error, ValidationError) and error.error_count() > MOST_ERRORS:
         return Problem(422, "invalid-request", f"{detail}: {error.error_count():,} of them")
@@ -99,12 +98,12 @@ def _invalid(error: RequestValidationError | ValidationError) -> Problem:
 
 
 def log(error: Exception) -> None:
-    """Says on stderr what went wrong where, without the values that were at hand: they may be a patient's."""
+    """Writes the error and its places in the code to stderr, but no values: they may be a patient's."""
     places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
     message = f": {error}" if isinstance(error, MienError) else ""
     sys.stderr.write("\n  ".join([f"mien: {type(error).__name__}{message}", *places[-8:]]) + "\n")
 
 
 async def answer_problem(_request: Request, error: Exception) -> Response:
-    """The handler of every error."""
+    """Handles every error of a route."""
     return problem_of(error).response

@@ -1,4 +1,4 @@
-"""Requests as the routes want them: forms that never touch the disk, bodies, and what the audit log may know."""
+"""Reads forms and bodies of requests, in memory only; writes answers as JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from starlette.responses import Response
 
 from mien.core.errors import shown_ids
 from mien.encoding.subject import Choice
-from mien.service.examiner import Upload
+from mien.service.patient_ranker import Upload
 from mien.service.problems import Problem
+from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings
-from mien.service.work import Work
 
 MOST_FIELDS = 100
 Body = TypeVar("Body")
@@ -26,12 +26,12 @@ Body = TypeVar("Body")
 class Form(NamedTuple):
     """A form with photos."""
 
-    fields: dict[str, str]  # of a field that is there several times, the last
+    fields: dict[str, str]  # the last value of each field
     uploads: list[Upload]
 
 
 class InMemoryParser(MultiPartParser):
-    """Large files would otherwise be spooled to a temporary file: photos of patients, on a disk."""
+    """Keeps all files in memory: its parent would write large ones, photos of patients, to the disk."""
 
     spool_max_size = 1 << 62
     ended = False
@@ -41,11 +41,11 @@ class InMemoryParser(MultiPartParser):
         self.ended = True
 
     async def parse(self) -> FormData:
-        """As its parent, which closes the parts only after some of the errors."""
+        """Does what its parent does, but closes the parts after every error."""
         try:
             form = await super().parse()
             if not self.ended:
-                raise MultiPartException("it is cut off")  # noqa: TRY301 closed as after any other error
+                raise MultiPartException("it is cut off")  # noqa: TRY301 so that the parts are closed
             return form  # noqa: TRY300
         except BaseException:
             for part in self._files_to_close_on_error:
@@ -54,7 +54,7 @@ class InMemoryParser(MultiPartParser):
 
 
 async def read_form(request: Request, settings: Settings, name: str = "photos") -> Form:
-    """The fields of a multipart form, and the photos in it; the faces chosen on them stand in fields `face`."""
+    """Reads the fields and the photos of a multipart form. Fields `face` choose a face on each photo."""
     _require(request, "multipart/form-data")
     if re.search(r"charset(?!\s*=\s*\"?utf-8)", request.headers["content-type"], re.IGNORECASE):
         raise Problem(415, "wrong-media-type", "send the form in UTF-8")
@@ -67,7 +67,7 @@ async def read_form(request: Request, settings: Settings, name: str = "photos") 
         detail = getattr(error, "message", "no boundary between the parts")
         raise Problem(400, "invalid-form", f"the form cannot be read: {detail}") from error
     except ClientDisconnect as error:
-        raise _gone() from error
+        raise _disconnected() from error
     try:
         return await _contents(form, settings, name)
     finally:
@@ -78,29 +78,30 @@ async def _contents(form: FormData, settings: Settings, name: str) -> Form:
     if others := {key for key, part in form.multi_items() if isinstance(part, UploadFile) and key != name}:
         raise Problem(422, "invalid-request", f"photos are sent as {name!r}, not as {shown_ids(sorted(others))}")
     photos = [part for part in form.getlist(name) if isinstance(part, UploadFile)]
-    sent = [part for part in photos if part.filename or part.size]  # a form without a file sends an empty one
+    sent = [part for part in photos if part.filename or part.size]  # browsers send an empty file where none is chosen
     if len(sent) > settings.most_photos:
         raise Problem(413, "too-many-photos", f"{len(sent)} photos: at most {settings.most_photos} of one patient")
     faces = [str(choice) for choice in form.getlist("face")]
     faces += [""] * (len(sent) - len(faces))
     uploads = [
-        Upload(part.filename or "", await part.read(), choice_of(face)) for part, face in zip(sent, faces, strict=False)
+        Upload(part.filename or "", await part.read(), face_choice(face))
+        for part, face in zip(sent, faces, strict=False)
     ]
     fields = {key: value for key, value in form.multi_items() if isinstance(value, str) and key != "face"}
     return Form(fields, uploads)
 
 
 async def read_json(request: Request) -> bytes:
-    """The body of a request that says it is JSON; it is parsed by the job."""
+    """Reads the body of a JSON request; it is parsed later, on a thread."""
     _require(request, "application/json")
     try:
         return await request.body()
     except ClientDisconnect as error:
-        raise _gone() from error
+        raise _disconnected() from error
 
 
-def choice_of(text: str) -> Choice:
-    """Which face of a photo is meant: a number from the left, `main`, or none said."""
+def face_choice(text: str) -> Choice:
+    """The face that a field chooses: a number from the left, `main`, or nothing."""
     if text == "main":
         return "main"
     if not re.fullmatch("[1-9][0-9]{0,3}|", text, re.ASCII):
@@ -109,18 +110,21 @@ def choice_of(text: str) -> Choice:
 
 
 async def answered(
-    request: Request, work: Work, read: Callable[[Request], Awaitable[Body]], job: Callable[[Body], dict[str, Any]]
+    request: Request,
+    queue: RequestQueue,
+    read: Callable[[Request], Awaitable[Body]],
+    job: Callable[[Body], dict[str, Any]],
 ) -> Response:
-    """Reads a body, lets a job make a document of it on a thread, and answers with that."""
-    with work.place():
-        received = await work.received(read(request))
+    """Reads a body, runs the job with it on a thread, and answers with the document that the job returns."""
+    with queue.place():
+        received = await queue.receive(read(request))
 
         def make() -> tuple[Response, dict[str, Any]]:
             document = job(received)
             return json_response(document), document
 
-        response, document = await work.run(make)
-        note(request, document)
+        response, document = await queue.run(make)
+        note_for_audit(request, document)
         return response
 
 
@@ -129,8 +133,8 @@ def json_response(document: Any) -> Response:
     return Response(json.dumps(document), media_type="application/json")
 
 
-def note(request: Request, document: Mapping[str, Any]) -> None:
-    """Tells the audit log which gallery answered for how many photos, and nothing of patients."""
+def note_for_audit(request: Request, document: Mapping[str, Any]) -> None:
+    """Adds the gallery's generation and the number of photos to the request's line in the audit log."""
     if "gallery" in document:
         photos = sum(len(query["image_ids"]) for query in document["queries"])
         request.scope["audit"] = {"generation": document["gallery"]["generation"], "photos": photos}
@@ -142,5 +146,5 @@ def _require(request: Request, media_type: str) -> None:
         raise Problem(415, "wrong-media-type", f"send {media_type}")
 
 
-def _gone() -> Problem:
+def _disconnected() -> Problem:
     return Problem(400, "gone", "the request ended before it was whole")

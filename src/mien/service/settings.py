@@ -1,4 +1,4 @@
-"""How a service is run; settings that would be unsafe do not exist."""
+"""The settings of a service; unsafe ones are refused."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class SettingsError(MienError, ValueError):
-    """A service that must not be started this way."""
+    """Settings with which a service must not be started."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where a service listens, whom it answers, and how much it takes."""
+    """Where a service listens, whom it answers, and its limits."""
 
     gallery: Path
     host: str = "127.0.0.1"
     port: int = 5000
     token: str | None = None
-    names: tuple[str, ...] = ()  # under which people reach it, beside its address
-    encoder: str | None = None  # for photos; None: the one that made the gallery
+    names: tuple[str, ...] = ()  # host names under which people reach it
+    encoder: str | None = None  # of photos; None: the one that made the gallery
     coarse: bool = False  # ranks and bands instead of distances
     audit: Path | None = None
     most_bytes: int = 64_000_000  # of a request
     most_photos: int = 20
-    most_waiting: int = 16  # requests under way; each may hold `most_bytes`
+    most_waiting: int = 16  # requests at a time; each may hold `most_bytes`
     seconds: float = 60  # to receive a request, and again to answer it
 
     def __post_init__(self) -> None:
@@ -69,6 +69,6 @@ class Settings:
 
     @property
     def host_names(self) -> frozenset[str]:
-        """What a request's Host may say, without the port."""
+        """The host names that a request may give, without the port."""
         own = f"[{self.host}]" if ":" in self.host else self.host
         return LOOPBACK_NAMES | {name.lower() for name in self.names} | (set() if self.is_any else {own.lower()})

@@ -1,6 +1,6 @@
-"""The routes of the official GestaltMatcher-Arc service, with its keys: a client of it changes the address only.
+"""The routes of the official GestaltMatcher-Arc service, with the same JSON keys: its clients change the address only.
 
-What differs: all photos are checked, errors have their own status, and the ranking is the full method's.
+Three things differ: all photos are checked, errors have their own status, and the full method ranks.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from mien.core.encoder import VIEWS
 from mien.core.method import FULL
 from mien.report.rankings import BANDS, DIGITS, band_of
 from mien.service.api import PROBLEMS, body_of
-from mien.service.examiner import Examiner
 from mien.service.models import Base64Photo
+from mien.service.patient_ranker import PatientRanker
 from mien.service.problems import Problem
 from mien.service.requests import Form, answered, json_response, read_form, read_json
 from mien.storage.formats.gm_arc import COLUMNS
@@ -33,34 +33,34 @@ FILE = {
     "required": ["file"],
     "properties": {"file": {"type": "string", "format": "binary"}},
 }
-Work = Callable[[Examiner, bytes], dict[str, Any]]
+AnswerPhoto = Callable[[PatientRanker, bytes], dict[str, Any]]
 
 
-def compatible_routes(examiner: Examiner) -> APIRouter:
-    """The official routes."""
+def official_routes(ranker: PatientRanker) -> APIRouter:
+    """All routes of the official service."""
     routes = APIRouter(responses=PROBLEMS, tags=["as the official service"])
-    work, settings = examiner.work, examiner.settings
+    queue, settings = ranker.queue, ranker.settings
     base64_body = body_of("application/json", Base64Photo.model_json_schema())
     file_body = body_of("multipart/form-data", FILE)
 
-    def of_base64(path: str, answer: Work) -> None:
+    def add_base64_route(path: str, answer: AnswerPhoto) -> None:
         async def route(request: Request) -> Response:
-            return await answered(request, work, read_json, lambda body: answer(examiner, photo_of(body)))
+            return await answered(request, queue, read_json, lambda body: answer(ranker, photo_of(body)))
 
         routes.post(path, response_model=None, openapi_extra=base64_body, summary=answer.__doc__)(route)
 
-    def of_file(path: str, answer: Work) -> None:
+    def add_file_route(path: str, answer: AnswerPhoto) -> None:
         async def route(request: Request) -> Response:
             read = partial(read_form, settings=settings, name="file")
-            return await answered(request, work, read, lambda form: answer(examiner, only_photo(form)))
+            return await answered(request, queue, read, lambda form: answer(ranker, only_photo(form)))
 
         routes.post(path, response_model=None, openapi_extra=file_body, summary=answer.__doc__)(route)
 
-    of_base64("/predict", predict)
-    of_file("/predict_file", predict)
-    of_base64("/encode", encode)
-    of_file("/encode_file", encode)
-    of_base64("/crop", crop)
+    add_base64_route("/predict", predict)
+    add_file_route("/predict_file", predict)
+    add_base64_route("/encode", encode)
+    add_file_route("/encode_file", encode)
+    add_base64_route("/crop", crop)
 
     @routes.get("/status", response_model=None)
     async def status() -> Response:
@@ -86,24 +86,24 @@ def only_photo(form: Form) -> bytes:
     return form.uploads[0].content
 
 
-def predict(examiner: Examiner, content: bytes) -> dict[str, Any]:
+def predict(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
     """All disorders for one photo, the closest first."""
-    encoder = examiner.loaded_encoder()
-    encoded, _ = examiner.see_one(content)
+    encoder = ranker.loaded_encoder()
+    encoded = ranker.encode_one(content)
     query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
-    gallery = examiner.gallery.newest()
-    [ranking] = examiner.turns.rank(gallery, query, FULL, None)
+    gallery = ranker.gallery.newest()
+    [ranking] = ranker.batcher.rank(gallery, query, FULL, None)
     hashed = (encoder.encoder.weights_sha256 or "")[:12]
     return {
         "model_version": f"{encoder.encoder.name} {hashed}".strip(),
         "gallery_version": str(gallery.generation),
         "suggested_genes_list": [],  # a gallery knows disorders, not genes
-        "suggested_syndromes_list": [syndrome(line, coarse=examiner.settings.coarse) for line in ranking.disorders],
+        "suggested_syndromes_list": [syndrome(line, coarse=ranker.settings.coarse) for line in ranking.disorders],
     }
 
 
 def syndrome(line: RankedDisorder, *, coarse: bool) -> dict[str, Any]:
-    """A ranked disorder in the official words; a coarse distance is the end of its band."""
+    """A ranked disorder under the official keys. A coarse service gives the end of the band as the distance."""
     distance = min(BANDS[band_of(line.distance)], 1.0) if coarse else round(line.distance, DIGITS)
     number = (line.omim or "").rpartition(":")[2]
     return {
@@ -116,12 +116,12 @@ def syndrome(line: RankedDisorder, *, coarse: bool) -> dict[str, Any]:
     }
 
 
-def encode(examiner: Examiner, content: bytes) -> dict[str, Any]:
+def encode(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
     """The embeddings of one photo, as columns of the official frame."""
-    if examiner.settings.coarse:  # an exact place from which to sound out the gallery
+    if ranker.settings.coarse:  # with exact embeddings the gallery could be sounded out
         raise Problem(403, "coarse", "this service gives no embeddings")
-    encoded, _ = examiner.see_one(content)
-    models = [model.name for model in examiner.loaded_encoder().manifest.models]
+    encoded = ranker.encode_one(content)
+    models = [model.name for model in ranker.loaded_encoder().manifest.models]
     rows = [
         ("input", model, flip, gray, [0], encoded.embedding[number * len(VIEWS) + view].tolist())
         for number, model in enumerate(models)
@@ -131,8 +131,8 @@ def encode(examiner: Examiner, content: bytes) -> dict[str, Any]:
     return {"encodings": {name: {str(row): value for row, value in enumerate(values)} for name, values in columns}}
 
 
-def crop(examiner: Examiner, content: bytes) -> dict[str, Any]:
+def crop(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
     """The aligned face of one photo, as PNG in base64."""
-    _, face = examiner.see_one(content)
+    face = ranker.crop_one(content)
     _, png = cv2.imencode(".png", np.ascontiguousarray(face[..., ::-1]))
     return {"crop": base64.b64encode(png.tobytes()).decode()}

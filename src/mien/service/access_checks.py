@@ -1,4 +1,4 @@
-"""What every request passes before anything of it is read: Host, Origin, token, size; and what every answer carries."""
+"""Checks Host, Origin, token and size of every request before its body is read; adds security headers to answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICY = {
     "base-uri": "'none'",
     "frame-ancestors": "'none'",
 }
-ALWAYS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in POLICY.items()),
     "Cache-Control": "no-store",  # answers are about patients
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -36,15 +36,15 @@ ALWAYS = {
 }
 
 
-class Gate:
-    """ASGI middleware around everything, static files included."""
+class AccessChecks:
+    """ASGI middleware around all routes, static files included."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
         self.settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets a request in, or answers with a problem."""
+        """Passes a request on, or answers with a problem."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -56,22 +56,22 @@ class Gate:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
-                for name, value in ALWAYS.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
         try:
-            check(scope, self.settings)
-            await self.app(scope, limited(receive, self.settings.most_bytes), send_with_headers)
-        except (Exception, asyncio.CancelledError) as error:  # nobody is left without a problem document
+            check_access(scope, self.settings)
+            await self.app(scope, limited_receive(receive, self.settings.most_bytes), send_with_headers)
+        except (Exception, asyncio.CancelledError) as error:  # every failed request gets a problem document
             if started:
                 raise
             problem = problem_of(error) if isinstance(error, Exception) else busy("the service is being stopped")
             await problem.response(scope, receive, send_with_headers)
 
 
-def check(scope: Scope, settings: Settings) -> None:
-    """Raises a problem for a request that must not come in."""
+def check_access(scope: Scope, settings: Settings) -> None:
+    """Raises a problem for a request that is not allowed."""
     headers = Headers(scope=scope)
     host = headers.get("host", "").lower()
     if host_name(host) not in settings.host_names:
@@ -82,7 +82,7 @@ def check(scope: Scope, settings: Settings) -> None:
     reads_only = scope["method"] in {"GET", "HEAD"}
     if foreign or (not reads_only and headers.get("sec-fetch-site") in {"cross-site", "same-site"}):
         raise Problem(403, "foreign-origin", "pages of other sites must not use this service")
-    if settings.token is not None and not knows_token(headers.get("authorization", ""), settings.token):
+    if settings.token is not None and not holds_token(headers.get("authorization", ""), settings.token):
         asked = {"WWW-Authenticate": 'Basic realm="mien", charset="UTF-8"'}
         raise Problem(401, "no-token", "send the token as bearer token, or as password of any user", headers=asked)
     length = headers.get("content-length", "0")
@@ -103,7 +103,7 @@ def is_own(origin: str, host: str) -> bool:
 
 
 def too_large(most_bytes: int) -> Problem:
-    """A body beyond the limit."""
+    """The problem of a body beyond the limit."""
     return Problem(413, "too-large", f"a request has at most {most_bytes // 10**6} MB: send fewer or smaller photos")
 
 
@@ -117,13 +117,13 @@ def host_name(host: str) -> str:
     return name if colon and port.isdecimal() and not name.endswith(":") else host
 
 
-def knows_token(authorization: str, token: str) -> bool:
+def holds_token(authorization: str, token: str) -> bool:
     """Whether the header holds the token, as `Bearer TOKEN` or as the password of `Basic`."""
     return hmac.compare_digest(credentials(authorization)[1].encode(), token.encode())
 
 
 def credentials(authorization: str) -> tuple[str, str]:
-    """User, if one is named, and token.
+    """The user, empty where none is named, and the token.
 
     >>> credentials("Basic YW5uYTpzZWNyZXQ=")
     ('anna', 'secret')
@@ -140,8 +140,8 @@ def credentials(authorization: str) -> tuple[str, str]:
     return "", ""
 
 
-def limited(receive: Receive, most_bytes: int) -> Receive:
-    """A body that does not say how long it is ends at the limit as well."""
+def limited_receive(receive: Receive, most_bytes: int) -> Receive:
+    """Refuses a body beyond the limit while it arrives: it may come without its length."""
     received = 0
 
     async def receive_counting() -> Message:

@@ -1,4 +1,4 @@
-"""Writes every request into the audit log, before its answer leaves the house."""
+"""Writes every request into the audit log, before the answer is sent."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mien.service.access_checks import credentials
 from mien.service.audit import AuditLog
-from mien.service.gate import credentials
 from mien.service.problems import busy, log
 
-UNRECORDED = ("/static/", "/v1/health", "/status")  # nothing of the gallery is in them, unless they are refused
+UNRECORDED = ("/static/", "/v1/health", "/status")  # they say nothing of the gallery; refusals of them are recorded
 LONGEST_USER = 80
 
 
-class Recorder:
-    """ASGI middleware around the gate, so that those who were sent away are recorded as well."""
+class AuditMiddleware:
+    """ASGI middleware around the access checks, so that refused requests are recorded as well."""
 
     def __init__(self, app: ASGIApp, audit: AuditLog) -> None:
         self.app = app
         self.audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on; its answer waits for the log."""
+        """Passes a request on. The answer is sent after the log is written."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        dull = scope["path"].startswith(UNRECORDED)
-        unrecorded = False
+        unrecorded_path = scope["path"].startswith(UNRECORDED)
+        log_failed = False
 
         async def send_recorded(message: Message) -> None:
-            nonlocal unrecorded
-            if message["type"] == "http.response.start" and not (dull and message["status"] < 400):
+            nonlocal log_failed
+            if message["type"] == "http.response.start" and not (unrecorded_path and message["status"] < 400):
                 try:
                     await asyncio.to_thread(self.audit.write, "request", **facts_of(scope, message["status"]))
                 except OSError as error:  # an answer that cannot be recorded is not given
                     log(error)
-                    unrecorded = True
+                    log_failed = True
                     await busy("the audit log cannot be written").response(scope, receive, send)
-            if not unrecorded:
+            if not log_failed:
                 await send(message)
 
         await self.app(scope, receive, send_recorded)
 
 
 def facts_of(scope: Scope, status: int) -> dict[str, Any]:
-    """Who asked which route, what the status was, and what the route noted."""
+    """Who asked which route, the status of the answer, and what `note_for_audit` added."""
     user, _ = credentials(Headers(scope=scope).get("authorization", ""))
-    route = getattr(scope.get("route"), "path", None)  # not the path: it may hold anything
+    route = getattr(scope.get("route"), "path", None)  # not the path, which may hold anything
     client = scope.get("client")
     return {
-        "client": client[0] if client else None,  # as the socket has it, whatever headers say
+        "client": client[0] if client else None,  # of the socket: headers are not believed
         "user": user[:LONGEST_USER] or None,
         "method": scope["method"],
         "route": route,

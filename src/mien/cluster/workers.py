@@ -1,4 +1,4 @@
-"""Questions to the workers of a cluster. A worker that is lost takes nothing with it: its work is done by another."""
+"""Runs tasks on the workers of a cluster, and keeps parts of a gallery there. Other workers replace a lost one."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Answer = TypeVar("Answer")
 Combined = TypeVar("Combined")
 
 SECONDS_WITHOUT_WORKERS = 60
-SECONDS_BETWEEN_LOOKS = 2.0  # at who is still there
+SECONDS_BETWEEN_CHECKS = 2.0  # of which workers are still there
 SECONDS_TO_FETCH = 10.0
-UNDER_WAY = 3  # tasks per worker's thread: one at work, the next ones there already
+TASKS_PER_THREAD = 3  # one runs, the others wait on the worker
 
 
-class Held(Generic[Part]):
-    """A part on the worker that loaded it. It does not travel: what Dask moves off a worker that leaves is empty."""
+class PartOnWorker(Generic[Part]):
+    """A part on the worker that loaded it. Where Dask moves it to another worker, it arrives empty."""
 
     def __init__(self, load: Callable[[], Part] | None = None) -> None:
         self.part = None if load is None else load()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Held, ()
+        return PartOnWorker, ()
 
 
-def asked(held: Held[Part], ask: Callable[[Part], Answer]) -> Answer:
-    """A part's answer, given where the part is."""
+def ask_part(held: PartOnWorker[Part], ask: Callable[[Part], Answer]) -> Answer:
+    """A part's answer. Runs on the worker that holds the part."""
     if held.part is None:
         raise ClusterError("a part was lost with its worker: ask again")
     return ask(held.part)
@@ -48,7 +48,7 @@ def version_here() -> str:
 
 @contextmanager
 def on_worker() -> Iterator[None]:
-    """What is refused here, on a worker, is told with the worker's name."""
+    """Adds the worker's name to errors that are raised on it."""
     try:
         yield
     except MienError as error:
@@ -57,7 +57,7 @@ def on_worker() -> Iterator[None]:
 
 
 class Cluster:
-    """A client of a scheduler."""
+    """A connection to the scheduler of a cluster."""
 
     def __init__(self, client: Any, say: Callable[[str], None]) -> None:
         self.client = client
@@ -67,33 +67,35 @@ class Cluster:
         """The version of mien of each worker; None where there is none."""
         self.require_workers()
         answers = self.client.run(version_here, on_error="return")
-        told = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}  # lost now
+        told = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}  # just lost
         return {address: answer if isinstance(answer, str) else None for address, answer in told.items()}
 
     @property
     def threads(self) -> int:
-        """How many tasks can be at work at once."""
+        """How many tasks can run at once."""
         found: int = sum(self.client.nthreads().values())
         return max(1, found)
 
     @property
     def workers(self) -> list[str]:
-        """The addresses of those that are at work now; who is about to leave is not."""
+        """The addresses of the running workers; those that are about to stop are left out."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return sorted(address for address, worker in workers.items() if worker.get("status", "running") == "running")
 
     def load_parts(self, loads: Sequence[Callable[[], Part]]) -> Parts[Part]:
-        """Loads parts, spread over the workers, once; they stay as long as somebody can ask them."""
+        """Loads each part once, spread over the workers. Parts stay there as long as the result is in use."""
         parts = PartsOnWorkers(self, loads)
-        parts.ask(type)  # all of them are loaded, or somebody says why not
+        parts.ask(type)  # waits until all are loaded; an error of one is raised here
         return parts
 
-    def in_order(self, work: Callable[..., Answer], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Answer | Exception]:
-        """Does tasks on whichever worker is free, a few at a time; an answer that is an exception is handed out."""
+    def run_in_order(
+        self, run: Callable[..., Answer], tasks: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Answer | Exception]:
+        """Runs tasks on whichever worker is free, a few at a time. A task that fails gives its error as the answer."""
         under_way: deque[Any] = deque()
-        most = UNDER_WAY * self.threads
+        most = TASKS_PER_THREAD * self.threads
         for task in tasks:
-            under_way.append(self.client.submit(work, *task, pure=False))
+            under_way.append(self.client.submit(run, *task, pure=False))
             if len(under_way) >= most:
                 yield self._outcome(under_way.popleft())
         while under_way:
@@ -101,24 +103,24 @@ class Cluster:
 
     def _outcome(self, future: Any) -> Any:
         with explained():
-            while not self.waited([future]):
+            while not self.wait_for([future]):
                 pass
             error = future.exception()
             return future.result() if error is None else error
 
-    def waited(self, futures: list[Any]) -> bool:
-        """Waits a while for answers, and says whether they are there; a cluster without workers is given up."""
+    def wait_for(self, futures: list[Any]) -> bool:
+        """Waits a while for results. Returns whether they are there; raises ClusterError if no worker comes."""
         from distributed import wait  # noqa: PLC0415 heavy
 
         try:
-            wait(futures, timeout=SECONDS_BETWEEN_LOOKS)
+            wait(futures, timeout=SECONDS_BETWEEN_CHECKS)
         except TimeoutError:
             self.require_workers()
             return False
         return True
 
     def require_workers(self) -> None:
-        """Waits until there is a worker, but not for ever."""
+        """Waits until there is a worker; raises ClusterError after a minute."""
         if self.workers:
             return
         self.say("the cluster has no workers, waiting for some")
@@ -129,7 +131,7 @@ class Cluster:
 
 
 class PartsOnWorkers(Parts[Part]):
-    """Parts, each on one worker. Those of a worker that is lost are loaded by the others, and asked again."""
+    """Parts, each on one worker. Where a worker is lost, the others load its parts and answer for it."""
 
     def __init__(self, cluster: Cluster, loads: Sequence[Callable[[], Part]]) -> None:
         self.cluster = cluster
@@ -149,23 +151,23 @@ class PartsOnWorkers(Parts[Part]):
     def combined(
         self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Combined]
     ) -> list[Combined]:
-        """All parts' answers to each question, put together on some worker; as many at a time as there are workers."""
+        """Combines all parts' answers to each question on some worker; as many at a time as there are workers."""
 
-        def put_together(number: int) -> Any:
+        def submit_combined(number: int) -> Any:
             answers = [self._asked(part, asks[number]) for part in range(len(self.loads))]
             return self.cluster.client.submit(combine, answers, pure=False)
 
         step = len(set(self.worker_of.values()))
         waves = [range(start, min(start + step, len(asks))) for start in range(0, len(asks), step)]
-        return [whole for wave in waves for whole in self._results(wave, put_together)]
+        return [whole for wave in waves for whole in self._results(wave, submit_combined)]
 
     def _results(self, tasks: Sequence[int], submit: Callable[[int], Any]) -> list[Any]:
-        """The results of tasks that ask parts. Where a worker is lost, what is not here yet is asked for again."""
+        """The results of tasks that ask parts. After the loss of a worker, missing results are asked for again."""
         results: dict[int, Any] = {}
         with explained():
             futures = {task: submit(task) for task in tasks}
             while futures:
-                if self.cluster.waited(list(futures.values())):
+                if self.cluster.wait_for(list(futures.values())):
                     self._fetch(futures, results)
                 if futures and (lost := self._lost()):
                     self._place(lost)
@@ -174,7 +176,7 @@ class PartsOnWorkers(Parts[Part]):
 
     @staticmethod
     def _fetch(futures: dict[int, Any], results: dict[int, Any]) -> None:
-        """Takes over results, as long as those who have them are there."""
+        """Moves results from the workers to here; stops where one does not come in time."""
         for task in list(futures):
             try:
                 results[task] = futures[task].result(timeout=SECONDS_TO_FETCH)
@@ -183,27 +185,27 @@ class PartsOnWorkers(Parts[Part]):
             del futures[task]
 
     def _asked(self, part: int, ask: Callable[[Part], Answer]) -> Any:
-        return self.cluster.client.submit(asked, self.held[part], ask, pure=False, workers=[self.worker_of[part]])
+        return self.cluster.client.submit(ask_part, self.held[part], ask, pure=False, workers=[self.worker_of[part]])
 
     def _lost(self) -> list[int]:
         there = self.cluster.workers
         return [part for part, worker in self.worker_of.items() if worker not in there]
 
     def _place(self, parts: Iterable[int]) -> None:
-        """Loads parts where there are fewest."""
+        """Loads each part on the worker that has the fewest."""
         self.cluster.require_workers()
         there = self.cluster.workers
         for part in parts:
             taken = Counter(worker for other, worker in self.worker_of.items() if other != part)
             self.worker_of[part] = min(there, key=lambda worker: taken[worker])
             self.held[part] = self.cluster.client.submit(
-                Held, self.loads[part], pure=False, workers=[self.worker_of[part]]
+                PartOnWorker, self.loads[part], pure=False, workers=[self.worker_of[part]]
             )
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """What Dask reports of itself, in words that help."""
+    """Translates errors of Dask into ClusterError, with advice."""
     from distributed import KilledWorker  # noqa: PLC0415 heavy
     from distributed.comm import CommClosedError  # noqa: PLC0415
 
@@ -216,6 +218,6 @@ def explained() -> Iterator[None]:
 
 
 def killed(error: Exception) -> str:
-    """What is said of work that its workers did not survive."""
+    """The message for a task that killed its workers."""
     attempts = getattr(error, "allowed_failures", 0) + 1
     return f"{attempts} workers died, one after the other, at the same work"

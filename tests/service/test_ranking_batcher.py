@@ -8,8 +8,8 @@ import pytest
 
 from mien import BASELINE, FULL, Gallery, Query, rank
 from mien.core.errors import InvalidCohortError
-from mien.service import turns as turns_module
-from mien.service.turns import Turns
+from mien.service import ranking_batcher
+from mien.service.ranking_batcher import RankingBatcher
 
 from cohorts import random_cohort, random_query_arrays
 
@@ -37,16 +37,16 @@ def test_those_who_wait_are_ranked_together_and_get_their_own_answers(cohort, op
         sizes.append(1 if isinstance(asked, Query) else len(asked))
         return rank(gallery, asked, *more, **options)
 
-    monkeypatch.setattr(turns_module, "rank", counted)
-    turns = Turns()
+    monkeypatch.setattr(ranking_batcher, "rank", counted)
+    batcher = RankingBatcher()
     with ThreadPoolExecutor(30) as pool:
-        with turns.alone():
+        with batcher.ranking_lock:
             futures = [
-                pool.submit(turns.rank, opened, query, method, 5)
+                pool.submit(batcher.rank, opened, query, method, 5)
                 for query, method in zip(queries, methods, strict=True)
             ]
             waiting = threading.Event()
-            while len(turns.waiting) < 30:
+            while len(batcher.waiting) < 30:
                 waiting.wait(0.01)
         for number, future in enumerate(futures):
             if number == 7:
@@ -55,4 +55,4 @@ def test_those_who_wait_are_ranked_together_and_get_their_own_answers(cohort, op
             else:
                 assert future.result() == rank(opened, queries[number], methods[number], top=5)
     assert max(sizes) > 4
-    assert turns.waiting == []
+    assert batcher.waiting == []

@@ -8,9 +8,9 @@ import zlib
 import httpx
 import pytest
 
-from mien.service.gate import ALWAYS
+from mien.service.access_checks import SECURITY_HEADERS
+from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings, SettingsError
-from mien.service.work import Work
 
 from pictures import PNG_MAGIC, png_chunk
 from services import TOKEN, as_form, assert_problem, client_of, serving
@@ -105,7 +105,7 @@ def test_the_own_origin_is_welcome(client):
 def test_every_answer_carries_the_policy(client):
     for method, path in ROUTES:
         response = client.request(method, path)
-        for name, value in ALWAYS.items():
+        for name, value in SECURITY_HEADERS.items():
             assert response.headers[name] == value
     assert "server" not in client.get("/").headers
 
@@ -288,4 +288,4 @@ def test_work_ends_with_the_service(gallery):
         if thread.name.startswith(("job", "photo")):
             thread.join(10)
     assert threading.active_count() <= before + 1
-    assert Work(most_waiting=1, seconds=1).places_taken == 0
+    assert RequestQueue(most_waiting=1, seconds=1).places_taken == 0

@@ -1,0 +1,189 @@
+"""Encodes and ranks what a request sends; all routes share this. It runs on threads, beside the event loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mien.core.answers import RankedDisorder
+from mien.core.cohort import Query
+from mien.core.errors import EncoderMismatchError, InvalidFileError, WeightsError, shown
+from mien.core.examination import examine
+from mien.core.method import FULL, Method
+from mien.core.roster import Disorder
+from mien.encoding.photo import Pixels
+from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
+from mien.encoding.quality import odd_pairs
+from mien.encoding.store import encoder_for
+from mien.encoding.subject import Choice, Subject
+from mien.report.photos import photo_document
+from mien.report.rankings import coarse_document, examination_document, ranking_document
+from mien.service.galleries import ServedGallery
+from mien.service.problems import Problem
+from mien.service.ranking_batcher import RankingBatcher
+from mien.service.request_queue import RequestQueue
+from mien.service.settings import Settings
+from mien.storage.gallery import Gallery
+
+LONGEST_NAME = 80
+CANNOT_ENCODE = "photos cannot be ranked here: the gallery's encoder is not on this machine, the service's log says why"
+ONLY_PHOTO = "input"  # the name of a photo that comes without one
+
+
+class Upload(NamedTuple):
+    """A photo as it was sent."""
+
+    name: str
+    content: bytes
+    face: Choice = None
+
+
+class UploadResult(NamedTuple):
+    """The result of encoding an upload."""
+
+    result: Result
+    content: bytes
+    crop: Pixels | None  # the face that was encoded
+
+
+class DemoPatient(NamedTuple):
+    """A simulated patient to pick."""
+
+    query: Query
+    truth: Disorder
+
+
+class Answer(NamedTuple):
+    """A document for machines, and what a page is made of."""
+
+    document: dict[str, Any]
+    gallery: Gallery
+    disorders: tuple[RankedDisorder, ...]  # with exact distances, also where the document is coarse
+    uploads: Sequence[UploadResult] = ()
+    truth: Disorder | None = None  # of a simulated patient
+
+
+@dataclass(eq=False)
+class PatientRanker:
+    """Ranks photos, embeddings and simulated patients against the served gallery."""
+
+    settings: Settings
+    gallery: ServedGallery
+    queue: RequestQueue
+    demo_patients: Mapping[str, DemoPatient] = field(default_factory=dict)
+    encoder: PhotoEncoder | None = field(init=False, default=None)
+    cannot_encode: str = field(init=False, default="")
+    batcher: RankingBatcher = field(init=False, default_factory=RankingBatcher)
+
+    def __post_init__(self) -> None:
+        of_gallery = self.gallery.newest().encoder
+        try:
+            self.encoder = encoder_for(of_gallery, self.settings.encoder).load()
+        except (WeightsError, EncoderMismatchError, InvalidFileError) as error:
+            if self.settings.encoder is not None:  # it was asked for
+                raise
+            self.cannot_encode = str(error)
+
+    def rank_photos(
+        self, uploads: Sequence[Upload], method: Method, top: int | None, *, skip_refused: bool = False
+    ) -> Answer:
+        """Ranks the photos of one patient. If a photo is refused, all are, or it is left out with `skip_refused`."""
+        self.gallery.newest().index  # noqa: B018 an empty gallery is refused before the photos are encoded
+        encoder = self.loaded_encoder()
+        results = self.encode_uploads(uploads)
+        refused = [upload for upload in results if isinstance(upload.result, RefusedPhoto)]
+        if refused and not (skip_refused and len(refused) < len(results)):
+            raise RefusedPhotosProblem(results)
+        encodings = encoder.encodings_of(upload.result for upload in results)
+        answer = self.rank_query(Query(encodings, ids_are_file_names=True), method, top)
+        answer.document["photos"] = [photo_document(upload.result) for upload in results]
+        answer.document["warnings"] = odd_pairs(encodings, encoder.manifest.same_person_distance)
+        return answer._replace(uploads=results)
+
+    def rank_demo(self, patient_id: str, method: Method, top: int | None) -> Answer:
+        """Ranks a simulated patient."""
+        if patient_id not in self.demo_patients:
+            raise Problem(422, "unknown-patient", f"there is no simulated patient {shown(patient_id)}: pick one")
+        query, truth = self.demo_patients[patient_id]
+        return self.rank_query(query, method, top)._replace(truth=truth)
+
+    def rank_query(self, query: Query, method: Method, top: int | None, *, each_photo: bool = True) -> Answer:
+        """Ranks embeddings; with `each_photo`, also by each photo alone and by all but each."""
+        if self.settings.coarse and method != FULL:  # where a band ends, for several weights, tells the distances
+            raise Problem(403, "coarse", "this service ranks by the full method only")
+        gallery = self.gallery.newest()
+        if not each_photo or method.fusion == "none":
+            rankings = self.batcher.rank(gallery, query, method, top)
+            return Answer(self.shown(ranking_document(rankings, gallery, method)), gallery, rankings[0].disorders)
+        with self.batcher.ranking_lock:
+            examination = examine(gallery, query, method, top=top)
+        document = self.shown(examination_document(examination, gallery, method))
+        return Answer(document, gallery, examination.ranking.disorders)
+
+    def shown(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The document as this service may show it."""
+        return coarse_document(document) if self.settings.coarse else document
+
+    def loaded_encoder(self) -> PhotoEncoder:
+        """The encoder, or a problem where photos cannot be ranked."""
+        if self.encoder is None:
+            raise Problem(409, "no-encoder", CANNOT_ENCODE)
+        return self.encoder
+
+    def encode_uploads(self, uploads: Sequence[Upload]) -> list[UploadResult]:
+        """Finds and encodes the face on each photo, spread over the cores."""
+        names = unique_names(upload.name for upload in uploads)
+        photos = [Photo(name, upload.content, upload.face) for name, upload in zip(names, uploads, strict=True)]
+        encoder = self.loaded_encoder()
+
+        def encode(photo: Photo) -> UploadResult:
+            face = encoder.find_face(photo)
+            [result] = encoder.encode_subjects([photo], [face])
+            assert isinstance(photo.source, bytes)
+            return UploadResult(result, photo.source, face.crop if isinstance(face, Subject) else None)
+
+        return self.queue.run_on_cores(encode, photos)
+
+    def encode_one(self, content: bytes) -> EncodedPhoto:
+        """Encodes a single photo; raises a problem where it is refused."""
+        [upload] = self.encode_uploads([Upload(ONLY_PHOTO, content)])
+        if isinstance(upload.result, RefusedPhoto):
+            raise RefusedPhotosProblem([upload])
+        return upload.result
+
+    def crop_one(self, content: bytes) -> Pixels:
+        """The aligned face of a single photo; raises a problem where none can be encoded."""
+        encoder, photo = self.loaded_encoder(), Photo(ONLY_PHOTO, content)
+        [face] = self.queue.run_on_cores(encoder.find_face, [photo])
+        if isinstance(face, RefusedPhoto):
+            raise RefusedPhotosProblem([UploadResult(face, content, None)])
+        return face.crop
+
+
+class RefusedPhotosProblem(Problem):
+    """Photos that could not be used. The document names the refused ones; a page shows all of them."""
+
+    def __init__(self, uploads: Sequence[UploadResult]) -> None:
+        refused = [upload.result for upload in uploads if isinstance(upload.result, RefusedPhoto)]
+        lines = [f"{shown(photo.image_id)}: {photo.reason}" for photo in refused]
+        documents = [photo_document(photo) for photo in refused]
+        super().__init__(422, "invalid-photos", "; ".join(lines), more={"photos": documents})
+        self.uploads = uploads
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    r"""Makes the file names of clients safe to show, and unique. They are never used as paths.
+
+    >>> unique_names(["C:\\me\\a.jpg", "../a.jpg", ""])
+    ['a.jpg', 'a.jpg (2)', 'photo']
+    """
+    found: list[str] = []
+    for name in names:
+        last = re.split(r"[/\\]", name)[-1]
+        safe = shown(last, longest=LONGEST_NAME)[1:-1] if not last.isprintable() else last[:LONGEST_NAME]
+        base = safe.strip() or "photo"
+        candidates = [base, *(f"{base} ({number})" for number in range(2, len(found) + 2))]
+        found.append(next(candidate for candidate in candidates if candidate not in found))
+    return found
