@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.benchmark.measure import Line
+from mien.benchmark.measure import Line, megabytes
 from mien.core.arrays import Float32s, Ints
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
@@ -48,8 +48,8 @@ class Measured(NamedTuple):
     images: int
     ranking: float  # seconds, the median patient's best
     reading: float
-    before: int  # MB in memory before anybody is ranked
-    peak: int
+    before: float  # MB in memory before anybody is ranked
+    peak: float
 
 
 def large_benchmarks(size: float) -> Iterator[Line]:
@@ -66,7 +66,7 @@ def large_benchmarks(size: float) -> Iterator[Line]:
         f"the same, per image of {sizes[-1].images:,}", each[-1], f"of {sizes[0].images:,}", each[0], "≈ 1", "µs"
     )
     rows = sizes[-1].images * ENCODER.representations * ENCODER.dimensions * 4
-    what = f"memory for it, {sizes[-1].before:,} MB of it to know who is there"
+    what = f"memory for it, {sizes[-1].before:,.0f} MB of it to know who is there"
     yield Line(what, sizes[-1].peak, "their file", rows / 1e6, "", "MB")
 
 
@@ -102,13 +102,13 @@ def _measure(folder: Path, disorders: int) -> Measured:
     exact, rounded = (folder / f"index-{GENERATION}.image_{kind}.npy" for kind in ("rows", "codes"))
     queries = [Query.of(simulated_photos(number, np.array([IMAGES]))) for number in range(PATIENTS)]
     index.roster.patient_of_id, index.roster.image_of_id  # noqa: B018 who is there, before anybody asks
-    before = _memory("VmRSS")
+    before = megabytes("VmRSS")
     ranking, reading = [], []
     for _ in range(RUNS):
         ranking.append([_seconds_from_disk([exact, rounded], partial(rank, index, query)) for query in queries])
         reading.append(_seconds_from_disk([exact], partial(_read, exact, index)))
     of_patients = np.min(ranking, axis=0)
-    return Measured(len(index.images), float(np.median(of_patients)), min(reading), before, _memory("VmHWM"))
+    return Measured(len(index.images), float(np.median(of_patients)), min(reading), before, megabytes("VmHWM"))
 
 
 def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
@@ -156,12 +156,6 @@ def _read(file: Path, index: GalleryIndex) -> None:
     with file.open("rb", buffering=0) as opened:
         while left > 0:
             left -= opened.readinto(buffer[: min(left, len(buffer))]) or left
-
-
-def _memory(kind: str) -> int:
-    """MB of this process: VmRSS now, VmHWM at most."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) // 1000 for line in lines if line.startswith(kind))
 
 
 if __name__ == "__main__":
