@@ -504,7 +504,7 @@ def test_a_new_gallery_is_for_its_keeper_only(directory):
     assert directory.stat().st_mode & 0o077 == 0
 
 
-def test_rows_that_were_let_go_come_back_from_the_file(tmp_path, rng, monkeypatch):
+def test_rows_that_were_let_go_or_picked_come_from_the_file(tmp_path, rng, monkeypatch):
     monkeypatch.setattr("mien.storage.index_files.LARGEST_KEPT", 0)
     cohort = random_cohort(rng, disorders=40, dimensions=64)
     Gallery.build(tmp_path, cohort)
@@ -515,6 +515,8 @@ def test_rows_that_were_let_go_come_back_from_the_file(tmp_path, rng, monkeypatc
         index.images.let_go_codes(start, start + 7)
     np.testing.assert_array_equal(index.images.exact, exact)
     np.testing.assert_array_equal(index.images.codes, codes)
+    for rows in (index.images, index.patient_centroids):
+        np.testing.assert_array_equal(rows.pick(np.array([3, 0, 3])), rows.exact[[3, 0, 3]])
 
 
 def test_an_index_of_an_older_version_is_made_anew(tmp_path, rng):

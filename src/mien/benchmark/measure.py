@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Floats
+from mien.core.arrays import Float32s, Floats
+from mien.core.index import GalleryIndex
 
 
 class Line(NamedTuple):
@@ -40,9 +43,24 @@ def best_of(runs: int, *actions: Callable[[], object]) -> list[float]:
     return fastest
 
 
+def float32_index(index: GalleryIndex) -> tuple[Float32s, Float32s]:
+    """What a ranking by exact rows alone would read: images and patient-weighted centroids."""
+    return index.images.exact, index.patient_centroids.exact
+
+
 def reader(*matrices: Floats) -> Callable[[], object]:
     """An action that reads some matrices once from memory with all cores."""
     threads = os.cpu_count() or 1
     pool = ThreadPoolExecutor(threads)
     parts = [part for matrix in matrices for part in np.array_split(matrix, threads) if len(part)]
     return lambda: list(pool.map(np.max, parts))
+
+
+def megabytes(field: str, process: int | str = "self") -> float:
+    """Memory of a process: VmRSS, VmHWM (at most) or RssAnon (not mapped); zero where the system does not say."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0
+    found = re.search(rf"{field}:\s+(\d+) kB", status)
+    return int(found[1]) * 1024 / 1e6 if found else 0

@@ -14,10 +14,12 @@ from mien.benchmark.ranking import ranking_benchmarks
 from mien.benchmark.studying import studying_benchmarks
 from mien.core.errors import MienError
 from mien.encoding.store import DEFAULT, stored_encoder
+from mien.simulation.embeddings import GM_ARC, Layout
 from mien.simulation.study import simulated_gmdb
 
-LINES = 7 + serving.LINES + large.LINES
+LINES = 8 + serving.LINES + large.LINES
 STUDY_LINES = 2
+SMALL = 0.1  # a size that only shows whether all of it runs: embeddings are small too
 
 
 def line_count(size: float) -> int:
@@ -38,7 +40,8 @@ def benchmarks(size: float) -> Iterator[Line]:
     if can_encode():
         yield from encoding.encoding_benchmarks(rng, size)
     yield from importing_benchmarks(rng, size / 10)
-    yield from ranking_benchmarks(rng, size)
+    study = simulated_gmdb(1, layout=GM_ARC if size > SMALL else Layout(views=1, dimensions=None))
+    yield from ranking_benchmarks(study, rng, size)
     yield from large.large_benchmarks(size)
     if size == 1:  # the study has one size
-        yield from studying_benchmarks(simulated_gmdb(1))
+        yield from studying_benchmarks(study)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError
 from mien.core.roster import Roster
-from mien.core.rounded_rows import RoundedRows, rounded
+from mien.core.rounded_rows import LetGo, Pick, RoundedRows, keep, rounded
 
 CentroidKind = Literal["image", "patient"]
 Allocate = Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]]
@@ -63,7 +63,7 @@ class GalleryIndex:
     def raw_embeddings(self, images: Ints) -> Float64s:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
         representations = self.encoder.representations
-        units = self.images.exact[images].reshape(len(images), representations, -1).astype(np.float64)
+        units = self.images.pick(images).reshape(len(images), representations, -1).astype(np.float64)
         raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
         return raw
 
@@ -88,16 +88,23 @@ def matrices_of(
 
 
 def index_of_matrices(
-    roster: Roster, encoder: Encoder, matrices: dict[str, npt.NDArray[Any]], **let_go: Any
+    roster: Roster,
+    encoder: Encoder,
+    matrices: dict[str, npt.NDArray[Any]],
+    let_go: Mapping[str, LetGo] | None = None,
+    picked: Mapping[str, Pick] | None = None,
 ) -> GalleryIndex:
-    """The index that some matrices are; `let_go` says how image rows are let go, if they are mapped."""
+    """The index that some matrices are; of those that are mapped, by name, how rows are let go, and picked."""
+    letting_go, picking = let_go or {}, picked or {}
 
-    def rows(name: str, **how: Any) -> RoundedRows:
-        return RoundedRows(matrices[f"{name}_rows"], matrices[f"{name}_codes"], matrices[f"{name}_steps"], **how)
+    def rows(name: str) -> RoundedRows:
+        exact, codes, steps = (f"{name}_{part}" for part in ("rows", "codes", "steps"))
+        how = letting_go.get(exact, keep), letting_go.get(codes, keep), picking.get(exact)
+        return RoundedRows(matrices[exact], matrices[codes], matrices[steps], *how)
 
     others = (matrices[name] for name in ("image_sums", "patient_sums"))
     centroids = rows("image_centroid"), rows("patient_centroid")
-    return GalleryIndex(roster, encoder, rows("image", **let_go), matrices["image_lengths"], *centroids, *others)
+    return GalleryIndex(roster, encoder, rows("image"), matrices["image_lengths"], *centroids, *others)
 
 
 def build_index(

@@ -19,14 +19,15 @@ import numpy.typing as npt
 from mien.core.arrays import Float32s, Float64s, Floats, Int8s, Ints
 from mien.core.byte_products import byte_products, on_all_cores
 
-LetGo = Callable[[int, int], None]  # of rows that were read, where they are mapped from a file
+LetGo = Callable[[int, int], None]  # of rows that were scanned, where they are mapped from a file
+Pick = Callable[[Ints], Float32s]
 
 LARGEST_BYTE = 127
 BYTES_PER_BLOCK = 1 << 24  # of rounded rows that are scanned at a time
-ROWS_MEASURED = 256  # at a time
+ROWS_MEASURED = 64  # at a time: 1.5 MB of GM-Arc's
 
 
-def _kept(_start: int, _end: int) -> None:
+def keep(_start: int, _end: int) -> None:
     """Rows that are in memory stay there."""
 
 
@@ -37,8 +38,9 @@ class RoundedRows:
     exact: Float32s  # (rows, width)
     codes: Int8s  # (rows, width): the row over its step, rounded
     steps: Float32s  # (rows, 2): the step, and an upper bound of the length that rounding took away
-    let_go_exact: LetGo = _kept
-    let_go_codes: LetGo = _kept
+    let_go_exact: LetGo = keep
+    let_go_codes: LetGo = keep
+    picked: Pick | None = None  # reads some exact rows past the map
 
     @classmethod
     def of(cls, exact: Float32s) -> RoundedRows:
@@ -48,13 +50,16 @@ class RoundedRows:
     def __len__(self) -> int:
         return len(self.exact)
 
+    def pick(self, rows: Ints) -> Float32s:
+        """Some exact rows."""
+        return self.exact[rows] if self.picked is None else self.picked(rows)
+
     def distances(self, rows: Ints, probes: Float32s, probe_of_row: Ints) -> Float64s:
         """Exact distances, one pair at a time, so that each depends on its two rows alone."""
         found = np.empty(len(rows))
         for start in range(0, len(rows), ROWS_MEASURED):
             some = slice(start, start + ROWS_MEASURED)
-            found[some] = pair_distances(self.exact[rows[some]], probes[probe_of_row[some]])
-        self.let_go_exact(0, len(self.exact))
+            found[some] = pair_distances(self.pick(rows[some]), probes[probe_of_row[some]])
         return found
 
 

@@ -11,8 +11,10 @@ import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -88,10 +90,11 @@ def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryInd
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
         matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
-        let_go = {"let_go_exact": _letting_go(matrices["image_rows"])}
-        if matrices["image_codes"].nbytes > LARGEST_KEPT:
-            let_go["let_go_codes"] = _letting_go(matrices["image_codes"])
-        return index_of_matrices(roster, Encoder.from_dict(described["encoder"]), matrices, **let_go)
+        exact = [name for name in matrices if name.endswith("_rows")]
+        large = [name for name in matrices if name.endswith("_codes") and matrices[name].nbytes > LARGEST_KEPT]
+        let_go = {name: _letting_go(matrices[name]) for name in [*exact, *large]}
+        picked = {name: _row_reader(_path(directory, generation, f"{name}.npy"), matrices[name]) for name in exact}
+        return index_of_matrices(roster, Encoder.from_dict(described["encoder"]), matrices, let_go, picked)
     except (ValueError, KeyError, TypeError) as error:
         advice = f"delete the files index-{generation}.*, mien makes them again"
         raise CorruptGalleryError(f"{path}: {error}: {advice}") from error
@@ -123,6 +126,24 @@ def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
         advise(end, 2 * end - start, "MADV_WILLNEED")
 
     return let_go
+
+
+def _row_reader(path: Path, matrix: npt.NDArray[Any]) -> Callable[[Ints], npt.NDArray[Any]]:
+    """Reads single rows from the file: around a row that is read in its map, the system reads and maps megabytes."""
+    if not hasattr(os, "pread"):  # not on every system
+        return partial(matrix.take, axis=0)
+    descriptor, first, length = os.open(path, os.O_RDONLY), matrix.base.offset, matrix.strides[0]  # type: ignore[union-attr]
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+
+    def read(rows: Ints) -> npt.NDArray[Any]:
+        found = np.empty((len(rows), *matrix.shape[1:]), matrix.dtype)
+        for place, row in enumerate(rows.tolist()):
+            found[place] = np.frombuffer(os.pread(descriptor, length, first + row * length), matrix.dtype)
+        return found
+
+    finalize(read, os.close, descriptor)
+    return read
 
 
 def damaged_rows(directory: Path, generation: int, fingerprint: str) -> Iterator[str]:
