@@ -146,6 +146,16 @@ def test_the_docs_list_every_score_with_its_parameters():
     assert table[: len(known_scores())] == [written(score) for score in known_scores().values()]
 
 
+def test_the_architecture_names_files_that_exist():
+    named = re.findall(r"`([a-z_/]+\.py)`", (ROOT / "ARCHITECTURE.md").read_text())
+    assert len(set(named)) > 25
+    for name in named:
+        found = [*PACKAGE.rglob(f"*{Path(name).name}")] if "/" not in name else [PACKAGE / name, ROOT / name]
+        assert any(path.exists() for path in found), name
+    walk = (ROOT / "ARCHITECTURE.md").read_text().split("## The way of `mien rank")[1].split("That is")[0]
+    assert len({*re.findall(r"`([a-z_/]+\.py)`", walk)}) + 3 <= 20  # two files of formats/, one score
+
+
 def test_every_error_is_a_mien_error():
     from mien.core import errors
 
