@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Ints, run_starts
 
 Key = TypeVar("Key", bound=Hashable)
+Added = TypeVar("Added", bound=Any)
 
 FIRST = np.zeros(1, dtype=np.intp)  # one group, from the first row on
 
@@ -56,12 +57,12 @@ class Sums:
         return means
 
 
-def joined_sums(parts: Iterable[Mapping[Key, Sums]]) -> dict[Key, Sums]:
-    """What parts of a gallery say of some groups' sums, put together."""
-    joined: dict[Key, Sums] = {}
+def added_up(parts: Iterable[Mapping[Key, Added]]) -> dict[Key, Added]:
+    """What parts of a gallery say of some groups, put together: sums, or something else with a `plus`."""
+    joined: dict[Key, Added] = {}
     for part in parts:
-        for group, sums in part.items():
-            joined[group] = joined[group].plus(sums) if group in joined else sums
+        for group, of_part in part.items():
+            joined[group] = joined[group].plus(of_part) if group in joined else of_part
     return joined
 
 

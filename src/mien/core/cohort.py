@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -54,11 +53,8 @@ class Encodings:
     def only(self, rows: Sequence[int] | Ints) -> Encodings:
         """Some of the images, each once, in the order asked for; they are checked already."""
         chosen = np.asarray(rows, dtype=np.intp)
-        some = copy(self)
-        some.__dict__.update(
-            image_ids=tuple(self.image_ids[row] for row in chosen.tolist()), embeddings=self.embeddings[chosen]
-        )
-        some.__dict__.pop("normalised", None)
+        some, ids = object.__new__(Encodings), tuple(self.image_ids[row] for row in chosen.tolist())
+        some.__dict__.update(image_ids=ids, embeddings=self.embeddings[chosen], encoder=self.encoder)
         return some
 
 

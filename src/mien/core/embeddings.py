@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float32s, Float64s, Floats
+from mien.core.arrays import Float32s, Float64s, Floats
 from mien.core.errors import InvalidCohortError, shown
 
 ROWS_PER_BLOCK = 256  # whose lengths are looked at
@@ -38,16 +38,13 @@ def check_embeddings(image_ids: Sequence[str], embeddings: Float32s) -> None:
     for image in np.flatnonzero(~(np.isfinite(squares) & (squares > 0)).all(axis=1)).tolist():
         # float32 squares overflow and vanish early: a second look decides
         lengths = embedding_lengths(embeddings[image : image + 1])
-        _refuse(~np.isfinite(lengths), image_ids[image], "a value that is not a finite number in the embedding")
-        _refuse(lengths == 0, image_ids[image], "an embedding of length zero")
-
-
-def _refuse(bad: Bools, image_id: str, what: str) -> None:
-    if bad.any():
-        representation = int(np.flatnonzero(bad)[0]) + 1
-        raise InvalidCohortError(
-            f"{what} of image {shown(image_id)}, representation {representation}: re-encode it or drop it"
-        )
+        for bad, what in (
+            (~np.isfinite(lengths), "a value that is not a finite number in the embedding"),
+            (lengths == 0, "an embedding of length zero"),
+        ):
+            if bad.any():
+                place = f"image {shown(image_ids[image])}, representation {int(np.argmax(bad)) + 1}"
+                raise InvalidCohortError(f"{what} of {place}: re-encode it or drop it")
 
 
 def embedding_lengths(embeddings: Floats) -> Float64s:

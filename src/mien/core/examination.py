@@ -11,7 +11,7 @@ from mien.core.cohort import Query
 from mien.core.errors import InvalidMethodError
 from mien.core.gallery_part import PATIENTS_NAMED, NearestPatient
 from mien.core.method import FULL, Method
-from mien.core.ranking import HasIndex, HasSearcher, searcher_of
+from mien.core.ranking import AnyGallery, searcher_of
 from mien.core.searcher import AskedQuery, probe_rows
 
 
@@ -39,9 +39,7 @@ class Examination(NamedTuple):
     evidence: tuple[DisorderEvidence, ...]
 
 
-def examine(
-    gallery: HasIndex | HasSearcher, query: Query, method: Method = FULL, *, top: int | None = 10
-) -> Examination:
+def examine(gallery: AnyGallery, query: Query, method: Method = FULL, *, top: int | None = 10) -> Examination:
     """Ranks a query by all of its photos, by each alone and by all but each.
 
     The query's own patient is looked for once, with all photos, and left out of every list.

@@ -30,8 +30,3 @@ def fuse_distances(distances: Floats, first_of_query: Ints) -> Floats:
     if len(first_of_query) == len(distances):
         return distances
     return group_means(distances, first_of_query)
-
-
-def probe_embeddings(embeddings: Floats, fusion: str) -> Floats:
-    """What of a query is compared with the gallery: one fused embedding, or each image's own."""
-    return fuse_embeddings(embeddings)[np.newaxis] if fusion == "embedding" else embeddings

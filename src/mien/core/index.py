@@ -15,7 +15,7 @@ from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError
 from mien.core.roster import Roster
-from mien.core.rounded_rows import LetGo, Pick, RoundedRows, keep, rounded
+from mien.core.rounded_rows import RoundedRows, rounded
 
 CentroidKind = Literal["image", "patient"]
 Allocate = Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]]
@@ -39,11 +39,6 @@ class GalleryIndex:
 
     def __repr__(self) -> str:
         return f"<GalleryIndex of {self.roster.sizes}, {self.encoder}>"
-
-    @property
-    def index(self) -> GalleryIndex:
-        """Itself: an index can stand wherever a gallery can."""
-        return self
 
     def centroids(self, kind: CentroidKind) -> RoundedRows:
         """The disorders' centroids of one kind."""
@@ -88,19 +83,13 @@ def matrices_of(
 
 
 def index_of_matrices(
-    roster: Roster,
-    encoder: Encoder,
-    matrices: dict[str, npt.NDArray[Any]],
-    let_go: Mapping[str, LetGo] | None = None,
-    picked: Mapping[str, Pick] | None = None,
+    roster: Roster, encoder: Encoder, matrices: dict[str, npt.NDArray[Any]], mapped: Mapping[str, Any] | None = None
 ) -> GalleryIndex:
-    """The index that some matrices are; of those that are mapped, by name, how rows are let go, and picked."""
-    letting_go, picking = let_go or {}, picked or {}
+    """The index that some matrices are; `mapped` says how rows are read of those that are mapped from files."""
 
     def rows(name: str) -> RoundedRows:
-        exact, codes, steps = (f"{name}_{part}" for part in ("rows", "codes", "steps"))
-        how = letting_go.get(exact, keep), letting_go.get(codes, keep), picking.get(exact)
-        return RoundedRows(matrices[exact], matrices[codes], matrices[steps], *how)
+        how = (mapped or {}).get(name, {})
+        return RoundedRows(*(matrices[f"{name}_{kind}"] for kind in ("rows", "codes", "steps")), **how)  # type: ignore[arg-type]
 
     others = (matrices[name] for name in ("image_sums", "patient_sums"))
     centroids = rows("image_centroid"), rows("patient_centroid")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from mien.core.answers import Ranking
 from mien.core.cohort import Query
@@ -15,34 +15,35 @@ from mien.core.searcher import AskedQuery, Searcher
 
 
 class HasIndex(Protocol):
-    """Anything with unit rows: a cohort, a stored gallery, or an index itself."""
+    """Anything in one part: a cohort, a stored gallery."""
 
     @property
     def index(self) -> GalleryIndex:
         """The unit rows."""
 
 
-@runtime_checkable
 class HasSearcher(Protocol):
-    """Anything in parts: a gallery of several directories, or a searcher itself."""
+    """Anything in several parts."""
 
     @property
     def searcher(self) -> Searcher:
         """What asks the parts."""
 
 
-def searcher_of(gallery: HasIndex | HasSearcher) -> Searcher:
+AnyGallery = HasIndex | HasSearcher | GalleryIndex | Searcher
+
+
+def searcher_of(gallery: AnyGallery) -> Searcher:
     """What ranks queries against a gallery."""
-    if isinstance(gallery, HasSearcher):
-        return gallery.searcher
-    index = getattr(gallery, "index", None)
-    if not isinstance(index, GalleryIndex):
+    found = gallery if isinstance(gallery, GalleryIndex | Searcher) else getattr(gallery, "searcher", None)
+    found = found or getattr(gallery, "index", None)
+    if not isinstance(found, GalleryIndex | Searcher):
         raise WrongArgumentError(f"{type(gallery).__name__} is no gallery: pass Gallery.open(directory) or a Cohort")
-    return Searcher.of(LocalParts([index]))
+    return found if isinstance(found, Searcher) else Searcher.of(LocalParts([found]))
 
 
 def rank(
-    gallery: HasIndex | HasSearcher, queries: Query | Iterable[Query], method: Method = FULL, *, top: int | None = 10
+    gallery: AnyGallery, queries: Query | Iterable[Query], method: Method = FULL, *, top: int | None = 10
 ) -> list[Ranking]:
     """Ranks the gallery's disorders for each query by (distance, disorder id), the closest first.
 

@@ -17,19 +17,18 @@ import numpy as np
 
 from mien.core.answers import MeasuredPairs, Ranking, ranked
 from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
-from mien.core.centroids import Sums, joined_sums
+from mien.core.centroids import Sums, added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError, shown
-from mien.core.fusion import fuse_distances, probe_embeddings
+from mien.core.fusion import fuse_distances, fuse_embeddings
 from mien.core.gallery_part import (
     PATIENTS_NAMED,
     MeasuredPart,
     NearestPatient,
     Pairs,
     Question,
-    RestOfDisorder,
     ScannedPart,
     disorders_of,
     measure_part,
@@ -105,11 +104,6 @@ class Searcher:
         gallery = self.gallery
         people = f"{gallery.images:,} images, {gallery.patients:,} patients"
         return f"<Searcher of {people}, {len(gallery.disorders):,} disorders in {len(self.parts)} parts>"
-
-    @property
-    def searcher(self) -> Searcher:
-        """Itself: a searcher can stand wherever a gallery can."""
-        return self
 
     @property
     def encoder(self) -> Encoder:
@@ -208,7 +202,7 @@ class Searcher:
         measured: dict[tuple[int, int], float] = {}
         if question.lost:
             images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
-        for (query, disorder_id), rest in _joined_rests(parts).items():
+        for (query, disorder_id), rest in added_up(part.rest for part in parts).items():
             place = np.flatnonzero(question.query_of_probe == query), self._place[disorder_id]
             images[place], patients[place] = rest.images, rest.patients
             neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[place[1]]))
@@ -275,20 +269,19 @@ class Searcher:
     @cached_property
     def _place_in_part(self) -> list[Ints]:
         """Where each disorder stands in each part; -1 where the part lacks it."""
-        places = []
-        for disorders in self.gallery.disorders_of_parts:
-            place_of = np.full(len(self.gallery.disorders), -1)
-            place_of[disorders] = np.arange(len(disorders))
-            places.append(place_of)
-        return places
+        every = np.arange(len(self.gallery.disorders))
+        return [
+            np.where(np.isin(every, here), np.searchsorted(here, every), -1) for here in self.gallery.disorders_of_parts
+        ]
 
 
 def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
     """The unit rows of some queries, and the query of each row."""
-    rows = [
-        unit_rows(probe_embeddings(query.encodings.embeddings, fusion), _images(query)).astype(np.float32)
-        for query in queries
-    ]
+    rows = []
+    for query in queries:
+        photos = query.encodings.embeddings
+        compared = fuse_embeddings(photos)[np.newaxis] if fusion == "embedding" else photos
+        rows.append(unit_rows(compared, _images(query)).astype(np.float32))
     return np.concatenate(rows), np.repeat(np.arange(len(queries)), [len(of_query) for of_query in rows])
 
 
@@ -304,19 +297,11 @@ def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: Ce
 
 def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
     """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
-    return np.concatenate([_unit_row(sums) for _, sums in sorted(joined_sums(parts).items())])
+    return np.concatenate([_unit_row(sums) for _, sums in sorted(added_up(parts).items())])
 
 
 def _unit_row(sums: Sums) -> Float32s:
     return unit_rows(sums.means).astype(np.float32)
-
-
-def _joined_rests(parts: Sequence[ScannedPart]) -> dict[tuple[int, str], RestOfDisorder]:
-    joined: dict[tuple[int, str], RestOfDisorder] = {}
-    for part in parts:
-        for of, rest in part.rest.items():
-            joined[of] = joined[of].plus(rest) if of in joined else rest
-    return joined
 
 
 def _joined(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -73,7 +73,9 @@ class Study:
                     f"{self.source}, fold {number}: disorder {shown(both[0])} is in the frequent and in the rare"
                     " tables: keep it in one of them"
                 )
-        missing = sorted({label.image_id for label in self._labels()} - self.row_of_image.keys())
+        tables = [labels for fold in self.folds for split in fold for labels in split]
+        labelled = {label.image_id for labels in (*tables, self.train, self.validation) for label in labels}
+        missing = sorted(labelled - self.row_of_image.keys())
         if missing:
             raise InvalidStudyError(
                 f"{self.source}: {len(missing)} labelled images without an encoding: "
@@ -106,11 +108,3 @@ class Study:
                     f"{self.source}, fold {number}: {len(both)} patients are in the gallery and in the test set:"
                     f" {shown_ids(both)}: take them out of one of the two"
                 )
-
-    def _labels(self) -> Iterator[Label]:
-        for fold in self.folds:
-            for split in fold:
-                yield from split.gallery
-                yield from split.test
-        yield from self.train
-        yield from self.validation

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from mien.core.arrays import Float32s, Float64s, Floats, Ints
-from mien.core.centroids import joined_sums
+from mien.core.centroids import added_up
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
 from mien.core.fusion import fuse_distances
@@ -184,7 +184,7 @@ def _centroid_rows(groups: Groups, parts: Parts[GalleryImages], kind: CentroidKi
     rows = np.empty((len(groups.labels), width))
     for start in range(0, len(rows), GROUPS_PER_QUESTION):
         asked = np.arange(start, min(start + GROUPS_PER_QUESTION, len(rows)))
-        [sums] = parts.combined([partial(GalleryImages.sums, groups=asked, kind=kind)], joined_sums)
+        [sums] = parts.combined([partial(GalleryImages.sums, groups=asked, kind=kind)], added_up)
         for group, of_group in sums.items():
             rows[group] = unit_rows(of_group.means)[0]
     return rows

@@ -26,6 +26,7 @@ from mien.core.index import GalleryIndex, build_index, index_of_matrices, matric
 from mien.core.roster import Disorder, Roster
 
 MATRICES = tuple(name for name, _, _ in matrices_of(0, 0, Encoder(1, 1)))
+ROWS = tuple(name.removesuffix("_rows") for name in MATRICES if name.endswith("_rows"))
 ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
 TEMPORARY = ".new"
 LARGEST_KEPT = 1 << 28  # bytes of rounded rows that stay in memory; of larger ones, what was scanned is let go
@@ -90,11 +91,8 @@ def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryInd
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
         matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
-        exact = [name for name in matrices if name.endswith("_rows")]
-        large = [name for name in matrices if name.endswith("_codes") and matrices[name].nbytes > LARGEST_KEPT]
-        let_go = {name: _letting_go(matrices[name]) for name in [*exact, *large]}
-        picked = {name: _row_reader(_path(directory, generation, f"{name}.npy"), matrices[name]) for name in exact}
-        return index_of_matrices(roster, Encoder.from_dict(described["encoder"]), matrices, let_go, picked)
+        mapped = {name: _ways_to_read(directory, generation, name, matrices) for name in ROWS}
+        return index_of_matrices(roster, Encoder.from_dict(described["encoder"]), matrices, mapped)
     except (ValueError, KeyError, TypeError) as error:
         advice = f"delete the files index-{generation}.*, mien makes them again"
         raise CorruptGalleryError(f"{path}: {error}: {advice}") from error
@@ -107,6 +105,14 @@ def _map(path: Path) -> npt.NDArray[Any]:
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
     return matrix
+
+
+def _ways_to_read(directory: Path, generation: int, name: str, matrices: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """How rows are picked from their file, and let go after a scan."""
+    exact, codes = matrices[f"{name}_rows"], matrices[f"{name}_codes"]
+    large = {"let_go_codes": _letting_go(codes)} if codes.nbytes > LARGEST_KEPT else {}
+    picked = _row_reader(_path(directory, generation, f"{name}_rows.npy"), exact)
+    return {"let_go_exact": _letting_go(exact), "picked": picked, **large}
 
 
 def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
