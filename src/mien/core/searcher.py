@@ -101,9 +101,7 @@ class Searcher:
         return cls(parts, summary_of_parts(parts, names))
 
     def __repr__(self) -> str:
-        gallery = self.gallery
-        people = f"{gallery.images:,} images, {gallery.patients:,} patients"
-        return f"<Searcher of {people}, {len(gallery.disorders):,} disorders in {len(self.parts)} parts>"
+        return f"<Searcher of {self.gallery.images:,} images in {len(self.parts)} parts>"
 
     @property
     def encoder(self) -> Encoder:

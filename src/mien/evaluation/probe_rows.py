@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from mien.core.arrays import Float32s, Float64s, Ints
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.fusion import fuse_embeddings
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array  # heavy
 
 Probe = tuple[int, ...]  # the images that are fused in it, as rows of the study's encodings
 
@@ -30,6 +32,8 @@ class ProbeRows(NamedTuple):
     @classmethod
     def of(cls, embeddings: Float32s, probes: Sequence[Probe]) -> ProbeRows:
         """Each image of a fused probe should be a probe too: it costs nothing more."""
+        from scipy.sparse import csr_array  # noqa: PLC0415 heavy
+
         fused = sorted({image for probe in probes if len(probe) > 1 for image in probe})
         place_of_image = {image: place for place, image in enumerate(fused)}
         is_sum = np.array([probe[0] in place_of_image for probe in probes])
