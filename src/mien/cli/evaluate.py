@@ -60,7 +60,7 @@ def evaluate(
     json: options.JsonOption = False,
 ) -> None:
     """Accuracy of methods by the paper's protocol: frequent and rare sets, unified and split galleries."""
-    from mien.evaluation.cases import rounds_of  # noqa: PLC0415 they are quick to read about without
+    from mien.evaluation.cases import rounds_of  # noqa: PLC0415 scipy is heavy
     from mien.evaluation.comparison import Comparison  # noqa: PLC0415
     from mien.evaluation.folds import FOLDS, cohort_study  # noqa: PLC0415
     from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
@@ -107,16 +107,16 @@ def evaluate(
 
 
 class StudyPlaces(Protocol):
-    """Where the gallery images of a study are."""
+    """Says which workers hold the gallery images of a study; None: this process."""
 
     def of_file(self, path: Path, /) -> Places | None:
-        """Those of an encodings file; None: here, where it was read."""
+        """For the images of an encodings file."""
 
     def of_simulation(self, seed: int, growth: int, /) -> Places | None:
-        """Those of a simulated GMDB."""
+        """For the images of a simulated GMDB."""
 
 
-class _Here:
+class _WithoutCluster:
     def of_file(self, _path: Path, /) -> None:
         return None
 
@@ -126,9 +126,9 @@ class _Here:
 
 @contextmanager
 def on_cluster(where: str | None) -> Iterator[StudyPlaces]:
-    """The workers of a cluster, if there is one."""
+    """Connects to a cluster, if one is named."""
     if where is None:
-        yield _Here()
+        yield _WithoutCluster()
     else:
         from mien.cluster.connection import connected  # noqa: PLC0415 heavy
         from mien.cluster.studies import PlacesOnCluster  # noqa: PLC0415
