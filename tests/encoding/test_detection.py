@@ -10,7 +10,7 @@ import pytest
 from mien.core.errors import InvalidPhotoError, SeveralFacesError
 from mien.encoding.detection import Face, anchors_of, decoded_boxes, decoded_landmarks, separate_faces
 from mien.encoding.photo import decode_photo
-from mien.encoding.subject import chosen_face, companions, find_subject, prominence, seen_again
+from mien.encoding.subject import chosen_face, companions, find_subject, landmarks_when_levelled, prominence
 
 
 def plain_anchors(size, strides, sides):
@@ -150,9 +150,9 @@ def test_two_faces_are_refused_with_their_boxes_and_one_can_be_chosen():
 def test_the_second_look_keeps_to_the_same_face():
     face = face_at(100, 100, 100)
     near, surer = face_at(103, 99, 100, confidence=0.6), face_at(400, 100, 100)
-    assert seen_again(face, [surer, near]) is near.landmarks
-    np.testing.assert_allclose(seen_again(face, [surer]), face.landmarks, atol=1e-6)  # level already
-    np.testing.assert_allclose(seen_again(face, []), face.landmarks, atol=1e-6)
+    assert landmarks_when_levelled(face, [surer, near]) is near.landmarks
+    np.testing.assert_allclose(landmarks_when_levelled(face, [surer]), face.landmarks, atol=1e-6)  # level already
+    np.testing.assert_allclose(landmarks_when_levelled(face, []), face.landmarks, atol=1e-6)
 
 
 def test_a_tilted_photo_gives_nearly_the_same_crop(photo_encoder, faces):

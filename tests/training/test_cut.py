@@ -12,7 +12,7 @@ from mien.training.presets import PRESETS
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch: `make test-train` installs it")
 
-from mien.training.model import Trainee, first_layer  # noqa: E402 it needs PyTorch
+from mien.training.model import TrainableModel, first_layer  # noqa: E402 it needs PyTorch
 
 KINDS = [{}, {"transposed": False}, {"norm": False}, {"conv": True}, {"conv": True, "norm": False}]
 
@@ -35,15 +35,15 @@ def test_the_written_network_is_the_trained_layer(small_network, rng, kind):
     network = cut(small_network(**kind))
     pictures = rng.standard_normal((24, 3, 112, 112)).astype(np.float32)
     activations = Network(network.trunk, "trunk", [network.weight.shape[1]]).run(pictures)[0]
-    trainee = Trainee.begin(first_layer(network, activations), 3, np.ones(3), PRESETS["m0"])
+    model = TrainableModel.begin(first_layer(network, activations), 3, np.ones(3), PRESETS["m0"])
     for _ in range(5):
-        trainee.learn(activations, rng.integers(0, 3, 24))
-    trainee.features.eval()
+        model.learn(activations, rng.integers(0, 3, 24))
+    model.features.eval()
     with torch.no_grad():
-        expected = trainee.features(torch.from_numpy(activations)).numpy()
-    written = Network(joined(network.trunk, trainee.layer), "joined", [6]).run(pictures)[0]
+        expected = model.features(torch.from_numpy(activations)).numpy()
+    written = Network(joined(network.trunk, model.layer), "joined", [6]).run(pictures)[0]
     assert np.allclose(written, expected, atol=1e-5)
-    assert np.allclose(trainee.layer(activations), expected, atol=1e-5)
+    assert np.allclose(model.layer(activations), expected, atol=1e-5)
 
 
 def test_other_networks_are_refused(small_network):

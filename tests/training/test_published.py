@@ -18,7 +18,7 @@ from mien.training.presets import PRESETS, Augmentation
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch: `make test-train` installs it")
 
-from mien.training.model import Trainee, class_weights  # noqa: E402 it needs PyTorch
+from mien.training.model import TrainableModel, class_weights  # noqa: E402 it needs PyTorch
 
 PUBLISHED = {  # classifier-head rate and decay, feature rate and decay, batch
     "m0": (1e-3, 5e-4, 5e-4, 5e-5, 64),
@@ -118,38 +118,38 @@ def test_the_presets_agree_with_the_table_beside_the_project():
         }
 
 
-def trainee_of(name, classes=3):
+def model_of(name, classes=3):
     zeros, ones = np.zeros(4, np.float32), np.ones(4, np.float32)
     layer = FeatureLayer(np.ones((4, 5), np.float32), zeros, Norm(ones, zeros, zeros, ones, 1e-5))
-    return Trainee.begin(layer, classes, np.ones(classes), PRESETS[name])
+    return TrainableModel.begin(layer, classes, np.ones(classes), PRESETS[name])
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_features_and_head_have_their_own_rates_and_decays(name):
     head_rate, head_decay, feature_rate, feature_decay, _ = PUBLISHED[name]
-    trainee = trainee_of(name)
-    assert isinstance(trainee.optimizer, torch.optim.Adam)
-    features, head = trainee.optimizer.param_groups
+    model = model_of(name)
+    assert isinstance(model.optimizer, torch.optim.Adam)
+    features, head = model.optimizer.param_groups
     assert (features["lr"], features["weight_decay"]) == (feature_rate, feature_decay)
     assert (head["lr"], head["weight_decay"]) == (head_rate, head_decay)
-    assert {id(p) for p in features["params"]} == {id(p) for p in trainee.features.parameters()}
-    assert {id(p) for p in head["params"]} == {id(p) for p in trainee.head.parameters()}
-    assert trainee.head[0].p == 0.5
+    assert {id(p) for p in features["params"]} == {id(p) for p in model.features.parameters()}
+    assert {id(p) for p in head["params"]} == {id(p) for p in model.head.parameters()}
+    assert model.head[0].p == 0.5
 
 
 def test_rates_fall_by_half_after_more_than_five_steps_without_a_better_accuracy():
-    trainee = trainee_of("m0")
+    model = model_of("m0")
 
     def rates():
-        return tuple(group["lr"] for group in trainee.optimizer.param_groups)
+        return tuple(group["lr"] for group in model.optimizer.param_groups)
 
     for accuracy in (50.0, 60.0, *[60.02] * 5):  # 60.02 is not better than 60 by the threshold of 0.05 %
-        trainee.scheduler.step(accuracy)
+        model.scheduler.step(accuracy)
         assert rates() == (5e-4, 1e-3)
-    trainee.scheduler.step(60.02)
+    model.scheduler.step(60.02)
     assert rates() == (2.5e-4, 5e-4)
     for _ in range(200):
-        trainee.scheduler.step(10.0)
+        model.scheduler.step(10.0)
     assert rates() == (1e-5, 1e-5)
 
 
@@ -163,11 +163,11 @@ def test_class_weights_stand_in_the_order_of_the_classes():
 
 
 def test_the_loss_weighs_classes():
-    trainee = trainee_of("m0", classes=2)
-    trainee.loss.weight = torch.tensor([1.0, 3.0])
+    model = model_of("m0", classes=2)
+    model.loss.weight = torch.tensor([1.0, 3.0])
     scores = torch.tensor([[2.0, 0.0], [2.0, 0.0]])
     single = [float(torch.nn.functional.cross_entropy(scores[:1], torch.tensor([one]))) for one in (0, 1)]
-    both = float(trainee.loss(scores, torch.tensor([0, 1])))
+    both = float(model.loss(scores, torch.tensor([0, 1])))
     assert both == pytest.approx((single[0] + 3 * single[1]) / 4)
 
 

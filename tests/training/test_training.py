@@ -120,7 +120,7 @@ def test_rates_can_fall_within_an_epoch_too(small_network, tmp_path):
     """As officially: validated after so many whole batches of an epoch, and after the epoch; patience counts steps."""
     import torch
 
-    from mien.training.model import Trainee, class_weights, first_layer
+    from mien.training.model import TrainableModel, class_weights, first_layer
     from mien.training.run import Trunk, accuracy, run_training
 
     run = run_of(small_network(), np.random.default_rng(1), preset=STEPPING)
@@ -133,15 +133,15 @@ def test_rates_can_fall_within_an_epoch_too(small_network, tmp_path):
         validation = trunk.activations(looked_at.image_of_row)
         torch.manual_seed(run.seed)
         weights = class_weights(rows.class_of_row, 3, 0.5)
-        trainee = Trainee.begin(first_layer(run.network, validation), 3, weights, STEPPING)
+        model = TrainableModel.begin(first_layer(run.network, validation), 3, weights, STEPPING)
         for epoch in (1, 2, 3, 4):
             torch.manual_seed(int(np.random.default_rng([run.seed, epoch, 0]).integers(2**31)))
             first, second, third = trunk.batches(epoch)
             for batches in ([first, second], [third]):
                 for batch in batches:
-                    trainee.learn(*batch)
-                trainee.scheduler.step(accuracy(trainee.scores(validation), looked_at.class_of_row, top=5))
-    assert (trainee.layer.weight == done.layer.weight).all()
+                    model.learn(*batch)
+                model.scheduler.step(accuracy(model.scores(validation), looked_at.class_of_row, top=5))
+    assert (model.layer.weight == done.layer.weight).all()
 
 
 @pytest.mark.parametrize(("images", "steps"), [(10_000, 1), (24, 2), (23, 2), (8, 4), (3, 4)])

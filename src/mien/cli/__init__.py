@@ -1,1 +1,1 @@
-"""Arguments in, one call, text out."""
+"""The command line: each command parses its arguments, makes one call and prints the result."""

@@ -56,7 +56,7 @@ def demo(
 
 
 def _show_patient(study: Study, comparison: Comparison) -> None:
-    case = _telling_case(comparison)
+    case = _case_with_disagreeing_photos(comparison)
     query = Query(study.encodings.only(case.images), case.patient_id)
     fold = study.folds[0]
     with show.progress("building the gallery"):
@@ -74,8 +74,8 @@ def _show_patient(study: Study, comparison: Comparison) -> None:
     show.print_rankings(full)
 
 
-def _telling_case(comparison: Comparison) -> EvaluatedPatient:
-    """A patient whose photos disagree, and whom the full method gets right: one of those for whom fusion matters."""
+def _case_with_disagreeing_photos(comparison: Comparison) -> EvaluatedPatient:
+    """The patient whose photos disagree most, of those whom the full method ranks right."""
     single, fused = (comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
     spread = [
         int(np.ptp(single.ranks[single.case_of_ranking == place]))

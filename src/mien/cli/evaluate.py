@@ -61,7 +61,7 @@ def evaluate(
 ) -> None:
     """Accuracy of methods by the paper's protocol: frequent and rare sets, unified and split galleries."""
     from mien.evaluation.comparison import Comparison  # noqa: PLC0415
-    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 they are quick to read about without
+    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 heavy
     from mien.evaluation.folds import FOLDS, cohort_study  # noqa: PLC0415
     from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
     from mien.report.evaluation import evaluation_document  # noqa: PLC0415
@@ -112,16 +112,16 @@ def evaluate(
 
 
 class StudyImages(Protocol):
-    """Where the gallery images of a study are."""
+    """Says which workers hold the gallery images of a study; None: this process."""
 
     def of_file(self, path: Path, /) -> ImagePlaces | None:
-        """Those of an encodings file; None: here, where it was read."""
+        """For the images of an encodings file."""
 
     def of_simulation(self, seed: int, growth: int, /) -> ImagePlaces | None:
-        """Those of a simulated GMDB."""
+        """For the images of a simulated GMDB."""
 
 
-class _Here:
+class _WithoutCluster:
     def of_file(self, _path: Path, /) -> None:
         return None
 
@@ -131,9 +131,9 @@ class _Here:
 
 @contextmanager
 def on_cluster(where: str | None) -> Iterator[StudyImages]:
-    """The workers of a cluster, if there is one."""
+    """Connects to a cluster, if one is named."""
     if where is None:
-        yield _Here()
+        yield _WithoutCluster()
     else:
         from mien.cluster.connection import connected  # noqa: PLC0415 heavy
         from mien.cluster.studies import ImagesOnCluster  # noqa: PLC0415

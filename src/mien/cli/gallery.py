@@ -66,7 +66,7 @@ def remove_patient(
     """Erase patients: no byte of them stays in any file of the gallery."""
     with show.progress("erasing"):
         generation = Gallery.remove_patients(directory, patient_ids)
-        _discard_journal(directory)  # a build that was cut off may have left embeddings there
+        _discard_journal(directory)  # an interrupted build may have left embeddings there
     if json:
         show.print_json({"generation": generation, "removed_patients": patient_ids})
     else:
@@ -133,7 +133,7 @@ def _import(
     if photos is not None:
         from mien.cli.photos import cohort_of_photos  # noqa: PLC0415 onnxruntime is heavy
 
-        cohort, left_out = cohort_of_photos(photos, metadata, how, _encoder_there(directory), _journal(directory))
+        cohort, left_out = cohort_of_photos(photos, metadata, how, _encoder_of(directory), _journal(directory))
     else:
         assert encodings is not None
         if how.face or how.short_ids:
@@ -155,12 +155,12 @@ def _import(
         show.console().print(f"disorder {show.text(disorder_id)} has a new name")
 
 
-def _encoder_there(directory: Path) -> Encoder | None:
-    """The encoder of a gallery that is to grow."""
+def _encoder_of(directory: Path) -> Encoder | None:
+    """The encoder of a gallery that photos are added to."""
     try:
         return newest_state(directory).encoder
     except GalleryError:
-        return None  # there is none yet, or one that the import will refuse by itself
+        return None  # there is none yet, or the import will refuse it
 
 
 def _discard_journal(directory: Path) -> None:
@@ -171,6 +171,6 @@ def _discard_journal(directory: Path) -> None:
 
 
 def _journal(directory: Path) -> Path:
-    """Where encoded photos wait until they are in the gallery."""
+    """The file that keeps encoded photos until they are in the gallery."""
     whole = directory.resolve()
     return whole.with_name(f"{whole.name}.partial")

@@ -52,7 +52,7 @@ def repeat_option(arguments: list[str], option: str = "--metadata") -> list[str]
     ['build', 'DIR', '--metadata', 'a.csv', '--metadata', 'b.tsv', '--json']
     """
     result: list[str] = []
-    values = 0  # of the option, so far; none outside of it
+    values = 0  # of the option, so far
     for argument in arguments:
         if values and (argument.startswith("-") or PurePath(argument).suffix.lower() not in {".csv", ".tsv"}):
             values = 0
@@ -65,10 +65,10 @@ def repeat_option(arguments: list[str], option: str = "--metadata") -> list[str]
 
 
 def main() -> None:
-    """Runs a command; refused input ends with one message and exit code 1."""
+    """Runs a command. Refused input ends with one message and exit code 1."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character still gets the rest
+            stream.reconfigure(errors="backslashreplace")  # where the terminal lacks a character
     try:
         app(repeat_option(sys.argv[1:]))
     except UnicodeEncodeError as error:

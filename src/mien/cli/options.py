@@ -91,9 +91,9 @@ class ImportOptions(NamedTuple):
 
 
 def with_method(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command, in the place of its argument `method`, the options that describe one.
+    """Replaces a command's argument `method` by the options that describe a method.
 
-    There is one for each parameter of the known scores. The command gets a Method, or None where no option is given.
+    Each parameter of a known score is an option. The command gets a Method, or None if no option is given.
     """
     declared = {each.name: each for score in known_scores().values() for each in score.parameters}
 

@@ -1,4 +1,4 @@
-"""Photos on the command line: which face, which encoder, how far it got, what was refused."""
+"""Encodes photos for commands: chooses faces and encoder, shows progress, reports refusals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEND = "mend these, or go on without them with --allow-missing"
 def query_of_photos(
     paths: Sequence[Path], of_gallery: Encoder | None, encoder: str | None, face: Sequence[str] | None
 ) -> tuple[Query, dict[str, Any]]:
-    """The photos of one patient as a query, and what the answer says of them; all of them must do."""
+    """The photos of one patient as a query, and facts about them for the answer. A refused photo ends the command."""
     photos = chosen_photos(find_photos(paths), face)
     loaded = encoder_for(of_gallery, encoder).load()
     results = encode_photos(loaded, photos)
@@ -48,7 +48,7 @@ def query_of_photos(
 def cohort_of_photos(
     folder: Path, metadata: Sequence[Path], how: ImportOptions, of_gallery: Encoder | None, journal: Path
 ) -> tuple[Cohort, LeftOut]:
-    """The photos that the tables label, encoded; a run that was cut off goes on where it stopped."""
+    """Encodes the photos that the tables label. A run that was cut off goes on where it stopped."""
     annotations = read_metadata(metadata, labelled=True)
     if not annotations.labels:
         hint = "say who is on the photos: a table with image_id, subject, label"
@@ -72,8 +72,8 @@ def cohort_of_photos(
     print_warnings(results)
     encodings = loaded.encodings_of(results)
     encoded = set(encodings.image_ids)
-    without = tuple(image_id for image_id in wanted if image_id not in encoded)
-    return labelled_cohort(encodings, annotations), LeftOut(len(found) - len(photos), without)
+    not_encoded = tuple(image_id for image_id in wanted if image_id not in encoded)
+    return labelled_cohort(encodings, annotations), LeftOut(len(found) - len(photos), not_encoded)
 
 
 def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> list[Photo]:
@@ -96,7 +96,7 @@ def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> lis
 
 
 def encode_photos(encoder: EncodesPhotos, photos: Sequence[Photo], journal: Path | None = None) -> list[Result]:
-    """Encodes photos under a progress bar; with a journal, a run that was cut off goes on."""
+    """Encodes photos and shows progress. With a journal, a run that was cut off goes on."""
     with show.progress("encoding photos") as report:
         if journal is not None:
             opened = Journal(journal, encoder.encoder)
@@ -121,7 +121,7 @@ def refusals(results: Iterable[Result]) -> list[str]:
 
 
 def print_warnings(results: Iterable[Result]) -> None:
-    """Says on stderr what speaks against photos that were encoded; of many, the first."""
+    """Prints warnings about encoded photos on stderr; of many, the first."""
     encoded = [result for result in results if isinstance(result, EncodedPhoto)]
     lines = [f"photo {shown(photo.image_id)}: {warning}" for photo in encoded for warning in photo.facts.warnings]
     show.print_first(lines, "warnings; `mien encode` writes a table of them")

@@ -75,7 +75,7 @@ def rank(
 
 @contextmanager
 def _opened(directories: list[Path], cluster: str | None) -> Iterator[AnyGallery]:
-    """One gallery, or several as one; here, or where the workers of a cluster see them."""
+    """Opens one gallery, or several as one; in this process, or on the workers of a cluster."""
     if cluster is None and len(directories) == 1:
         gallery = Gallery.open(directories[0])
         gallery.index  # noqa: B018 an empty gallery is refused before anything is read
@@ -124,7 +124,7 @@ def _queries(
     *,
     allow_missing: bool,
 ) -> tuple[list[Query], dict[str, Any]]:
-    """The queries that the options name, and what the answer says beside them."""
+    """The queries that the options name, and what else the answer says."""
     if encodings is not None:
         with show.progress("reading encodings") as report:
             queries, left_out = load_queries(Source(encodings, metadata or (), encoder, allow_missing), report)

@@ -49,12 +49,12 @@ def serve(
 
 
 def serve_demo(port: int) -> None:
-    """The page on a simulated gallery with simulated patients."""
+    """Serves the page with a simulated gallery and simulated patients."""
     from mien.service.demo import build_demo  # noqa: PLC0415
     from mien.service.settings import Settings  # noqa: PLC0415
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))  # so that the directory goes, whatever ends it
+        signal.signal(number, lambda *_: sys.exit(1))  # so that the directory is deleted
     with TemporaryDirectory() as directory:
         with show.progress("building a simulated gallery"):
             patients = build_demo(Path(directory))
@@ -68,7 +68,7 @@ def run(
     certificate: Path | None = None,
     key: Path | None = None,
 ) -> None:
-    """Listens until it is told to stop."""
+    """Serves until a signal ends it."""
     from mien.service.app import service  # noqa: PLC0415
     from mien.service.server import bound_socket, check_certificate, configured, listen  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What a person sees: progress, tables, notices."""
+"""Prints results, tables and notes on the terminal; shows progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_REMARKS = 10
 
 
 def console() -> Console:
-    """Where results go."""
+    """The console on stdout, for results."""
     wide = None if sys.stdout.isatty() else WIDTH_OF_FILES
     return Console(highlight=False, width=wide)
 
@@ -47,14 +47,14 @@ def print_json(document: dict[str, Any]) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[ReportProgress]:
-    """A bar on stderr that vanishes when done; callable with (done, all)."""
+    """Shows a progress bar on stderr until the work is done; call the result with (done, all)."""
     with named_progress(what) as report:
         yield lambda done, total: report(what, done, total)
 
 
 @contextmanager
 def named_progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """The same for work of several kinds: callable with (what, done, all)."""
+    """Shows a progress bar for work in several steps; call the result with (what, done, all)."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -68,17 +68,17 @@ def named_progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def text(value: str | None) -> str:
-    """An id or a name, safe on a terminal: control and direction marks escaped, no markup."""
+    """An id or a name that is safe to print: control characters and markup are escaped."""
     return "" if value is None else escape(value if value.isprintable() else shown(value)[1:-1])
 
 
 def note(line: str) -> None:
-    """A remark on stderr: stdout carries only results."""
+    """Prints a remark on stderr, because stdout is for results only."""
     sys.stderr.write(f"{line}\n")
 
 
 def print_left_out(left_out: LeftOut) -> None:
-    """Says on stderr what the join of encodings and metadata did not take."""
+    """Prints on stderr which images were left out of the join of encodings and metadata."""
     if left_out.encodings_without_metadata:
         note(f"{left_out.encodings_without_metadata:,} images are in no table and were left out")
     if missing := left_out.images_without_encoding:
@@ -86,7 +86,7 @@ def print_left_out(left_out: LeftOut) -> None:
 
 
 def print_first(lines: Sequence[str], what: str) -> None:
-    """Some remarks on stderr, and how many there are of `what` in all."""
+    """Prints the first remarks on stderr, and how many there are in all."""
     for line in lines[:MOST_REMARKS]:
         note(line)
     if len(lines) > MOST_REMARKS:
@@ -94,7 +94,7 @@ def print_first(lines: Sequence[str], what: str) -> None:
 
 
 def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequence[str]) -> None:
-    """An encoder's parts, where they come from, and whether they are there."""
+    """Prints an encoder's parts, their sources, and whether they are there."""
     manifest = stored.manifest
     console().print(
         f"[bold]{text(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
@@ -111,7 +111,7 @@ def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequen
 def print_answer(
     rankings: Sequence[Ranking], gallery: AnyGallery, method: Method, evidence: Sequence[DisorderEvidence] = ()
 ) -> None:
-    """Rankings for a person: what was compared with what, the tables, the notice."""
+    """Prints rankings with gallery, method and notice."""
     counts = gallery.as_dict()
     console().print(
         f"[bold]gallery[/] {text(str(gallery))}, generation {gallery.generation}:"
@@ -125,7 +125,7 @@ def print_answer(
 
 
 def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvidence] = ()) -> None:
-    """A table per query; many queries share one. Evidence, where there is any, is that of the one query."""
+    """Prints a table per query, or one table for many queries. Evidence is that of a single query."""
     if len(rankings) > MOST_TABLES:
         console().print(_summary(rankings))
     else:
@@ -192,12 +192,12 @@ def _summary(rankings: Sequence[Ranking]) -> Table:
 
 
 def print_simulated() -> None:
-    """The banner of everything simulated."""
+    """Prints the banner of simulated data."""
     console().print(f"[bold yellow]Simulated data:[/] {SIMULATED}\n")
 
 
 def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
-    """A gallery's document as lines."""
+    """Prints what a gallery holds."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, value in {**document, "encoder": str(gallery.encoder or "none yet")}.items():
         if isinstance(value, dict):
@@ -209,7 +209,7 @@ def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
 
 
 def print_benchmarks(lines: Sequence[Line]) -> None:
-    """Times and ratios as a table."""
+    """Prints times and ratios as a table."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("", "found", "compared with", "there", "ratio", "wanted"):
         table.add_column(name, justify="right" if name in ("found", "there", "ratio") else "left")

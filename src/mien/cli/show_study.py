@@ -1,4 +1,4 @@
-"""What a person sees of an evaluation."""
+"""Prints evaluations on the terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def print_study(study: Study, protocol: dict[str, Any]) -> None:
-    """What is evaluated, and how."""
+    """Prints what is evaluated, and how."""
     if study.simulated:
         print_simulated()
     console().print(
@@ -45,7 +45,7 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
 
 
 def print_results(results: Sequence[Result], *, published: bool) -> None:
-    """Accuracies, a table per gallery and set; where it makes sense, with the published top-1."""
+    """Prints accuracies, a table per gallery and set; with `published`, beside the published top-1."""
     width = max((len(str(result.method)) for result in results), default=0)
     for gallery, test_set in dict.fromkeys((result.gallery, result.set) for result in results):
         chosen = [result for result in results if (result.set, result.gallery) == (test_set, gallery)]
@@ -72,7 +72,7 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
 
 
 def p_value(value: float | None) -> str:
-    """As the paper prints it.
+    """A p-value as the paper prints it.
 
     >>> p_value(0.0004), p_value(0.0312), p_value(None)
     ('<0.001', '0.031', '')
@@ -81,7 +81,7 @@ def p_value(value: float | None) -> str:
 
 
 def print_reproduction(done: Reproduction, out: Path) -> None:
-    """What a run of the whole study found."""
+    """Prints the findings of a whole study."""
     from mien.evaluation.agreement import mean_absolute_error, worst  # noqa: PLC0415 scipy is heavy
 
     print_study(done.study, done.protocol)

@@ -91,11 +91,11 @@ def train(
     )
     with show.progress("training") as report:
 
-        def heard(line: EpochLine) -> None:
+        def add_line(line: EpochLine) -> None:
             log.append(line)
             report(line.epoch, chosen.epochs)
 
-        done = run_training(Run(data, network, scaling, chosen, seed), out, heard)
+        done = run_training(Run(data, network, scaling, chosen, seed), out, add_line)
     write_training(out, [line._asdict() for line in log], source)
     stored = write_encoder(
         out, str(preset), network, done.layer, scaling, chosen.channels, detector=finder, source=source
@@ -116,7 +116,7 @@ def train(
 
 
 def _base(base: str) -> tuple[bytes, Scaling]:
-    """The network that a file or an encoder's part holds, and how it is fed."""
+    """The network of a file or of an encoder's part, and its input scaling."""
     from mien.encoding.store import stored_encoder  # noqa: PLC0415
     from mien.training.export import ARCFACE_INPUT  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
-"""Photo bytes -> upright pixels -> face -> aligned crop -> views -> embeddings."""
+"""Encodes photos: bytes -> upright pixels -> face -> aligned crop -> views -> embeddings."""
 
 import os
 
-# nothing leaves this machine: ONNX Runtime would otherwise report its use to its maker, and keep an id of the machine
+# otherwise ONNX Runtime reports its use to Microsoft, and stores an id of this machine
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"

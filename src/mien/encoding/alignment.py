@@ -1,4 +1,4 @@
-"""From a face's landmarks to the aligned crop that an ArcFace-style network takes."""
+"""Aligns a face by its landmarks: makes the crop that an ArcFace-style network takes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mien.core.arrays import Floats
 from mien.encoding.photo import Pixels
 
 CROP_SIDE = 112
-# where eyes, nose and corners of the mouth come to lie on the crop: x, y
+# places of eyes, nose and corners of the mouth on the crop: x, y
 LANDMARKS_ON_CROP = np.array(
     [(38.2946, 51.6963), (73.5318, 51.5014), (56.0252, 71.7366), (41.5493, 92.3655), (70.7299, 92.2041)]
 )
 
 
 def eye_line_angle(landmarks: Floats) -> float:
-    """How far the line between the eyes is from level, in degrees; positive: the picture's right eye is lower.
+    """The angle of the line between the eyes, in degrees; positive where the picture's right eye is lower.
 
     >>> round(eye_line_angle(np.array([(10, 10), (20, 20), (15, 18), (10, 25), (16, 28)])))
     45
@@ -26,19 +26,19 @@ def eye_line_angle(landmarks: Floats) -> float:
 
 
 def levelled(photo: Pixels, landmarks: Floats) -> Pixels:
-    """The photo turned around the nose until the eyes are level; what comes from outside is black."""
+    """The photo turned around the nose until the eyes are level; new corners are black."""
     return warped(photo, levelling(landmarks), photo.shape[1::-1])
 
 
 def levelling(landmarks: Floats) -> Floats:
-    """The turn that `levelled` makes, as a (2, 3) matrix."""
+    """The rotation that `levelled` applies, as a (2, 3) matrix."""
     nose = (float(landmarks[2, 0]), float(landmarks[2, 1]))
     turn: Floats = cv2.getRotationMatrix2D(nose, eye_line_angle(landmarks), 1.0)
     return turn
 
 
 def aligned_crop(photo: Pixels, landmarks: Floats) -> Pixels:
-    """The face, moved so that its landmarks come to lie where the networks expect them."""
+    """The face, with its landmarks where the networks expect them."""
     return warped(photo, similarity(landmarks, LANDMARKS_ON_CROP), (CROP_SIDE, CROP_SIDE))
 
 

@@ -1,4 +1,4 @@
-"""Faces on a photo, each with five landmarks: what RetinaFace's three outputs mean."""
+"""Finds faces with five landmarks on a photo: runs RetinaFace and decodes its three outputs."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Face:
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """A detector's network, with what its manifest says of it."""
+    """A detector's network and its manifest."""
 
     network: Network
     manifest: DetectorManifest
 
     def faces(self, photo: Pixels, *, least_confidence: float) -> list[Face]:
-        """The faces that the detector is at least so sure of, the surest first."""
+        """The faces with at least this confidence, the highest first."""
         manifest, sides = self.manifest, photo.shape[:2]
         ratio = manifest.longer_side / max(sides)
-        height, width = (max(int(side * ratio), 1) for side in sides)  # cut as the official pipeline does, not rounded
+        height, width = (max(int(side * ratio), 1) for side in sides)  # truncated, as in the official pipeline
         small = cv2.resize(photo, (width, height))
         boxes, confidences, landmarks = (output[0] for output in self.network.run(manifest.input.scaled(small[None])))
         anchors = anchors_of((height, width), manifest)

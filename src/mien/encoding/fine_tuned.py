@@ -1,9 +1,9 @@
 """A fine-tuned encoder as an ONNX network: the network it started from, with the tensors of its PyTorch file.
 
-GM-Arc fine-tunes what onnx2torch makes of an ONNX file, so every tensor of the PyTorch file has its place in that file.
-Which place depends on onnx2torch: until 2023 it called a layer after its operator and how many of that kind came before
-(`Conv_3` is the fourth), since then after the node in the ONNX file. Slopes of PReLUs are no parameters there, but
-numbered initializers. The file fits in one of the two ways, tensor by tensor, or it is refused.
+GM-Arc converts an ONNX file with onnx2torch and fine-tunes the result. So every tensor of the PyTorch file has its
+place in the ONNX file, but versions of onnx2torch name layers differently. Until 2023 the name was the operator and a
+number (`Conv_3` is the fourth convolution), since then it is the name of the ONNX node. Slopes of PReLUs are numbered
+initializers, not parameters. The tensors must all fit under one of the two namings, or the file is refused.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ OPERATORS = frozenset(
     }
 )
 PREFIXES = ("base.", "features.")
-LEFT_OUT = "classifier."  # the head, which ranks the disorders that were trained on
+LEFT_OUT = "classifier."  # the head, which classifies the disorders of the training
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 class _Place(NamedTuple):
-    """Where a tensor of the PyTorch file belongs: the initializer, and how the file may call it."""
+    """Where a tensor of the PyTorch file belongs: an initializer, and the names that the file may have for it."""
 
     initializer: str
     names: tuple[str, ...]
@@ -49,18 +49,18 @@ class _Place(NamedTuple):
 
 
 def fine_tuned(base: bytes, tensors: Arrays) -> bytes:
-    """The base network with its tensors replaced by the fine-tuned ones; the classifier's are left out.
+    """Replaces the tensors of the base network by the fine-tuned ones; leaves out the classifier's.
 
-    Every tensor must have its place and every place its tensor, in the right shape: everything else is refused.
+    Every tensor must have its place and every place its tensor, in the right shape; otherwise the file is refused.
     """
     model = check_network(base, "the base network")
     if problems := _unfit(model.graph):
         raise WeightsError(listed("the base network cannot be fine-tuned", problems))
     given, problems = _without_prefixes(tensors)
-    counted = _assigned(model.graph, _counted(model.graph), given)
-    called = _assigned(model.graph, _called(model.graph), given)
-    replacements, misfits = min(counted, called, key=lambda way: len(way[1]))
-    if not counted[1] and not called[1] and not _same(counted[0], called[0]):
+    by_number = _assigned(model.graph, _numbered_names(model.graph), given)
+    by_name = _assigned(model.graph, _node_names(model.graph), given)
+    replacements, misfits = min(by_number, by_name, key=lambda way: len(way[1]))
+    if not by_number[1] and not by_name[1] and not _same(by_number[0], by_name[0]):
         problems.append("the names of its layers fit the base network in two ways")
     if problems or misfits:
         raise WeightsError(listed("the tensors do not fit the base network", problems + misfits))
@@ -75,7 +75,7 @@ def fine_tuned(base: bytes, tensors: Arrays) -> bytes:
 
 
 def _unfit(graph: onnx.GraphProto) -> list[str]:
-    """Why the graph is not one of those that GM-Arc fine-tunes."""
+    """Why the graph cannot be one that GM-Arc fine-tunes; empty if it can."""
     initializers = {tensor.name for tensor in graph.initializer}
     inputs = [value.name for value in graph.input if value.name not in initializers]
     problems = [
@@ -99,8 +99,8 @@ def _unfit(graph: onnx.GraphProto) -> list[str]:
     return problems
 
 
-def _counted(graph: onnx.GraphProto) -> list[str]:
-    """The layers' names in older versions of onnx2torch: operator, and how many of it came before."""
+def _numbered_names(graph: onnx.GraphProto) -> list[str]:
+    """The layers' names in older versions of onnx2torch: operator and number."""
     seen: Counter[str] = Counter()
     names = []
     for node in graph.node:
@@ -109,8 +109,8 @@ def _counted(graph: onnx.GraphProto) -> list[str]:
     return names
 
 
-def _called(graph: onnx.GraphProto) -> list[str]:
-    """The layers' names in newer versions: the node's own, made fit for a module and counted where it is not unique."""
+def _node_names(graph: onnx.GraphProto) -> list[str]:
+    """The layers' names in newer versions of onnx2torch: the node's name, with a number where it is not unique."""
     seen: Counter[str] = Counter()
     names = []
     for node in graph.node:
@@ -121,7 +121,7 @@ def _called(graph: onnx.GraphProto) -> list[str]:
 
 
 def _places(graph: onnx.GraphProto, layers: list[str]) -> Iterator[_Place]:
-    """All places for tensors, if the graph's nodes are called as these layers."""
+    """All places for tensors, where the graph's nodes have these names."""
     initializers = {tensor.name for tensor in graph.initializer}
     one_gemm = sum(node.op_type == "Gemm" for node in graph.node) == 1
     numbered = 0
@@ -157,7 +157,7 @@ def _without_prefixes(tensors: Arrays) -> tuple[dict[str, npt.NDArray[Any]], lis
 def _assigned(
     graph: onnx.GraphProto, layers: list[str], given: Arrays
 ) -> tuple[dict[str, npt.NDArray[np.float32]], list[str]]:
-    """The tensor of each initializer, and what does not fit, if the graph's nodes are called as these layers."""
+    """The tensor of each initializer, and what does not fit, where the graph's nodes have these names."""
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     replacements: dict[str, npt.NDArray[np.float32]] = {}
     problems = []
@@ -189,7 +189,7 @@ def _fitted(tensor: npt.NDArray[Any], place: _Place, initializer: onnx.TensorPro
         raise ValueError(f"has shape {tensor.shape}, expected {wanted}")
     if tensor.dtype.kind != "f" or initializer.data_type != onnx.TensorProto.FLOAT:
         raise ValueError(f"has numbers of type {tensor.dtype}, expected floats in both files")
-    with np.errstate(over="ignore"):  # told below
+    with np.errstate(over="ignore"):  # reported below
         fitted = np.ascontiguousarray(tensor.T if place.transposed else tensor, dtype=np.float32)
     if not np.isfinite(fitted).all():
         raise ValueError("has values that are not finite")

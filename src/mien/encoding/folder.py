@@ -1,4 +1,4 @@
-"""Photos on disk, each with the image id that it goes by."""
+"""Finds photos on disk, and their image ids."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _listed(paths: Sequence[Path], problems: list[str]) -> Iterator[tuple[Path, 
 
 
 def _files_below(folder: Path, problems: list[str]) -> Iterator[Path]:
-    """All files, in the order of their names; links are followed, each folder is entered once, hidden ones never."""
+    """All files, sorted by name. Links are followed, each folder is read once, hidden folders never."""
     entered = set()
 
     def unreadable(error: OSError) -> None:

@@ -1,4 +1,4 @@
-"""Photos encoded so far, on disk: a long run that was cut off goes on where it stopped."""
+"""Stores encoded photos on disk, so that a run that was cut off goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS photo (
 
 
 class Journal:
-    """One file, of one run at a time. What another encoder or version made is dropped.
+    """A file for one run at a time. Results of another encoder or version are dropped.
 
     Only what was encoded is kept: a photo that was refused gets another chance.
     """
@@ -52,7 +52,7 @@ class Journal:
                 connection.execute("INSERT INTO encoder VALUES (?)", [identity])
 
     def has(self, photo: Photo) -> bool:
-        """Whether this photo, as it is now, was encoded; on a photo of one face, any choice is that face."""
+        """Whether this photo was encoded and has not changed. On a photo of one face, every choice is that face."""
         with self._translated():
             row = self._connection.execute(
                 "SELECT fingerprint, face, facts ->> 'faces' FROM photo WHERE image_id = ?", [photo.image_id]
@@ -62,19 +62,19 @@ class Journal:
         return row[1] == str(photo.face) or (row[2] == 1 and photo.face in {None, "main", "official", 1})
 
     def add(self, photo: Photo, fingerprint: str, result: EncodedPhoto) -> None:
-        """Keeps the result for a photo that was like this before it was read; `commit` makes it last."""
+        """Adds a result. The fingerprint is of the photo before it was read. `commit` writes it to the disk."""
         facts = json.dumps(asdict(result.facts))
         values = (photo.image_id, fingerprint, str(photo.face), result.embedding.tobytes(), facts)
         with self._translated():
             self._connection.execute("INSERT OR REPLACE INTO photo VALUES (?, ?, ?, ?, ?)", values)
 
     def commit(self) -> None:
-        """Makes what was added last."""
+        """Writes what was added to the disk."""
         with self._translated():
             self._connection.commit()
 
     def result(self, image_id: str) -> EncodedPhoto:
-        """What was kept of a photo."""
+        """The stored result of a photo."""
         with self._translated():
             embedding, facts = self._connection.execute(
                 "SELECT embedding, facts FROM photo WHERE image_id = ?", [image_id]
@@ -84,7 +84,7 @@ class Journal:
         return EncodedPhoto(image_id, shaped, PhotoFacts.from_dict(json.loads(facts)))
 
     def close(self) -> None:
-        """Closes the file, which stays."""
+        """Closes the file, and does not delete it."""
         self._connection.close()
 
     @contextmanager
@@ -102,7 +102,7 @@ class Journal:
 
 
 def discard(path: Path) -> None:
-    """Deletes a journal; a file of that name which is none stays."""
+    """Deletes a journal; a file that is no journal stays."""
     with path.open("rb") as file:
         header = file.read(72)
     if header.startswith(b"SQLite format 3\0") and header[68:] == APPLICATION.to_bytes(4):
@@ -110,7 +110,7 @@ def discard(path: Path) -> None:
 
 
 def encode_into(journal: Journal, encoder: EncodesPhotos, photos: Sequence[Photo], report: Progress) -> list[Result]:
-    """Encodes the photos that the journal does not have yet, and hands out all of them in their order."""
+    """Encodes the photos that are not in the journal, and returns the results of all in their order."""
     left = [photo for photo in photos if not journal.has(photo)]
     fingerprints = [photo.fingerprint for photo in left]
     done = len(photos) - len(left)

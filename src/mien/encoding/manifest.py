@@ -1,4 +1,4 @@
-"""What an encoder consists of: a detector and one or more networks, each a file with its hash and its way of input."""
+"""Describes an encoder: a detector and one or more networks, each with its file, hash and input scaling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Origin(_Part):
 
 
 class NetworkFile(_Part):
-    """A network on disk. Without a hash it is not there yet."""
+    """A network on disk. It has no hash until its file is there."""
 
     file: FileName
     sha256: Sha256 | None = None
@@ -92,7 +92,7 @@ class ModelManifest(NetworkFile):
 
 
 class EncoderManifest(_Part):
-    """Everything that decides what an embedding is."""
+    """Everything that decides the numbers of an embedding."""
 
     name: Name
     detector: DetectorManifest
@@ -120,7 +120,7 @@ class EncoderManifest(_Part):
         return {role: part.sha256 for role, part in self.parts.items() if part.sha256 is not None}
 
     def with_hashes(self, sha256_of: Mapping[str, str]) -> Self:
-        """The same encoder with these files; what is made from a published package stays what it is."""
+        """The same encoder with these hashes; those of published packages stay as they are."""
 
         def filled(role: str, part: AnyPart) -> AnyPart:
             known = part.sha256 if part.made_from is not None else sha256_of.get(role, part.sha256)
@@ -131,7 +131,7 @@ class EncoderManifest(_Part):
 
     @property
     def encoder(self) -> Encoder:
-        """The identity that embeddings carry: the hash covers the files, their order and how they are fed."""
+        """The identity that embeddings carry. Its hash covers the files, their order and their input scaling."""
         deciding = self.model_dump_json(
             include={
                 "detector": {"sha256", "input", "longer_side", "strides", "anchor_sizes", "variances"},

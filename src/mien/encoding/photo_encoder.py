@@ -1,4 +1,4 @@
-"""Many photos to embeddings, spread over the cores; what goes wrong with one photo stays with that photo."""
+"""Encodes many photos, spread over the cores. A photo that fails is refused; the others go on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mien.encoding.quality import PhotoFacts, facts_of
 from mien.encoding.subject import Choice, Subject, find_subject
 from mien.encoding.views import views_of
 
-cv2.setNumThreads(1)  # photos are spread over the cores: OpenCV's own threads would only get in the way
+cv2.setNumThreads(1)  # photos are spread over the cores already
 
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
 
@@ -44,7 +44,7 @@ def unreported(_stage: str, _seconds: float) -> None:
 
 @dataclass(frozen=True)
 class Photo:
-    """A photo to be encoded: its bytes, or the file that has them."""
+    """A photo to be encoded: its bytes, or its file."""
 
     image_id: str
     source: Path | bytes
@@ -52,7 +52,7 @@ class Photo:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the file does; cheaper than reading it."""
+        """Changes when the file changes; it is not read for this."""
         if isinstance(self.source, bytes):
             return hashlib.sha256(self.source).hexdigest()
         try:
@@ -64,7 +64,7 @@ class Photo:
 
 @dataclass(frozen=True, eq=False)
 class EncodedPhoto:
-    """A photo's raw embedding, and what was seen on it."""
+    """A photo's raw embedding, and facts about the photo."""
 
     image_id: str
     embedding: Float32s  # (representations, dimensions)
@@ -84,7 +84,7 @@ Result = EncodedPhoto | RefusedPhoto
 
 
 class EncodesPhotos(Protocol):
-    """Whatever encodes photos, here or elsewhere."""
+    """Encodes photos, on this machine or on a cluster."""
 
     @property
     def encoder(self) -> Encoder:
@@ -108,7 +108,7 @@ class PhotoEncoder:
         return self.manifest.encoder
 
     def encode(self, photos: Sequence[Photo]) -> Iterator[Result]:
-        """Encodes photos in their order; memory holds one decoded photo per core, however many there are."""
+        """Encodes photos in their order. Memory holds only one decoded photo per core."""
         workers = min(os.cpu_count() or 1, max(len(photos), 1))
         size = max(1, min(PHOTOS_PER_BATCH, ceil(len(photos) / workers)))
         batches = [photos[start : start + size] for start in range(0, len(photos), size)]
@@ -117,14 +117,14 @@ class PhotoEncoder:
             for batch in pool.map(self.encode_batch, batches):
                 yield from batch
         finally:
-            pool.shutdown(cancel_futures=True)  # whoever stops asking does not wait for the rest
+            pool.shutdown(cancel_futures=True)  # a caller that stops early does not wait for the rest
 
     def encode_batch(self, photos: Sequence[Photo], report_seconds: ReportSeconds = unreported) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
         return self.encode_subjects(photos, [self.find_face(photo, report_seconds) for photo in photos], report_seconds)
 
     def find_face(self, photo: Photo, report_seconds: ReportSeconds = unreported) -> Subject | RefusedPhoto:
-        """The face that is to be encoded, or why there is none."""
+        """The face to encode, or the refusal of the photo."""
         try:
             with _timed("reading", report_seconds):
                 pixels = decode_photo(read_photo(photo.source))
@@ -159,7 +159,7 @@ class PhotoEncoder:
         return Encodings.of([photo.image_id for photo in encoded], embeddings, self.encoder)
 
     def try_out(self) -> None:
-        """Runs every network once, on a black picture; outputs of another shape than expected are refused."""
+        """Runs every network once, on a black picture; refuses outputs of an unexpected shape."""
         side = self.manifest.detector.longer_side
         self.detector.faces(np.zeros((side, side, 3), dtype=np.uint8), least_confidence=1.0)
         self.embed([np.zeros((CROP_SIDE, CROP_SIDE, 3), dtype=np.uint8)])
@@ -175,7 +175,7 @@ class PhotoEncoder:
 
 
 def read_photo(source: Path | bytes) -> bytes:
-    """A photo's bytes; a file too large, or one that is none, is not even opened."""
+    """A photo's bytes. Files that are too large, and what is no file, are not opened."""
     if isinstance(source, bytes):
         return source
     try:

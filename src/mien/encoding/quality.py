@@ -1,4 +1,4 @@
-"""What a person should know about a photo before trusting its embedding; hints, not judgements."""
+"""Facts about a photo, and warnings that its embedding may mislead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_PAIRS = 3  # of photos, to be told about
 
 @dataclass(frozen=True)
 class PhotoFacts:
-    """What was seen on a photo."""
+    """Facts about the face that was encoded."""
 
     faces: int  # that could have been meant
     box: Box  # of the face that was encoded
@@ -40,7 +40,7 @@ class PhotoFacts:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The facts that speak against the photo, as sentences."""
+        """Sentences about what is wrong with the photo."""
         low, high = NODDING
         found = {
             f"one of {self.faces} faces was taken, the one at {self.box}": self.faces > 1,
@@ -69,7 +69,7 @@ class PhotoFacts:
 
 
 def facts_of(subject: Subject) -> PhotoFacts:
-    """Looks at a photo's face."""
+    """Measures a photo's face."""
     turn, nod = pose(subject.landmarks)
     return PhotoFacts(
         faces=subject.faces,
@@ -104,9 +104,9 @@ def sharpness(crop: Pixels) -> float:
 
 
 def odd_pairs(encodings: Encodings, same_person_distance: float | None) -> list[str]:
-    """Sentences about photos of one query that look like two persons, or are one photo twice; the oddest pairs first.
+    """Warns of photos of one query that look like two persons, or are the same photo; the worst pairs first.
 
-    Where it is not known how far apart photos of one person can be, nobody is said to be two.
+    Without `same_person_distance`, no two photos are said to show two persons.
     """
     rows = unit_rows(encodings.embeddings)
     distances = mean_cosine_distance(rows, rows)

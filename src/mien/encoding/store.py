@@ -1,4 +1,4 @@
-"""Where encoders live: manifests that come with mien, and folders that hold a manifest with its networks."""
+"""Finds, loads and stores encoders: manifests that come with mien, and folders of a manifest and its networks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StoredEncoder:
 
     @property
     def address(self) -> str:
-        """What a user calls it: its name, or the folder where it is."""
+        """The encoder's name, or its folder where it is outside of the cache."""
         return self.manifest.name if self.folder == cache_folder() / self.manifest.name else str(self.folder)
 
     def missing(self) -> tuple[str, ...]:
@@ -43,13 +43,13 @@ class StoredEncoder:
         return tuple(role for role, part in parts if part.sha256 is None or not (self.folder / part.file).is_file())
 
     def damaged(self) -> tuple[str, ...]:
-        """The roles whose network is there, but is another file than the manifest says."""
+        """The roles whose network has another hash than in the manifest."""
         missing = self.missing()
         there = [role for role in self.manifest.parts if role not in missing]
         return tuple(role for role in there if sha256_of(self._bytes(role)) != self.manifest.parts[role].sha256)
 
     def load(self) -> PhotoEncoder:
-        """The encoder, ready; every file is checked before anything of it is used."""
+        """Loads the networks; every file is checked first."""
         if missing := self.missing():
             raise WeightsError(f"the encoder {self.address} lacks {', '.join(missing)}: {self._advice(missing)}")
         detector = Detector(self._network("detector", OUTPUT_WIDTHS), self.manifest.detector)
@@ -67,7 +67,7 @@ class StoredEncoder:
             raise InvalidFileError(path, [f"{error.strerror}: {self._advice([role])}"]) from error
 
     def content(self, role: str) -> bytes:
-        """A network's bytes, which are what the manifest says and nothing but a network."""
+        """A network's bytes, checked: the hash of the manifest, and nothing but a network."""
         part = self.manifest.parts[role]
         content = self._bytes(role)
         if sha256_of(content) != part.sha256:
@@ -77,13 +77,13 @@ class StoredEncoder:
         return content
 
     def holds_another(self, role: str, content: bytes) -> bool:
-        """Whether there is a sound network for this role that another one would replace."""
+        """Whether another, undamaged network is stored for this role."""
         part = self.manifest.parts.get(role)
         there = part is not None and (self.folder / part.file).is_file() and role not in self.damaged()
         return there and self._bytes(role) != content
 
     def put(self, role: str, content: bytes) -> StoredEncoder:
-        """Stores a network; where the manifest already says which one it must be, another is refused."""
+        """Stores a network. Where a published one is expected, another is refused."""
         part = self.manifest.parts.get(role)
         if part is None:
             raise WeightsError(
@@ -101,7 +101,7 @@ class StoredEncoder:
         return StoredEncoder(manifest, self.folder)
 
     def _try_out(self, role: str, content: bytes) -> None:
-        """Runs a network on a black picture: another one than the manifest describes shows by its output."""
+        """Runs a network on a black picture: its output must have the shape of the manifest."""
         side, widths = self.manifest.detector.longer_side, OUTPUT_WIDTHS
         if role != "detector":
             side, widths = CROP_SIDE, (self.manifest.encoder.dimensions,)
@@ -119,7 +119,7 @@ def cache_folder() -> Path:
         if given := os.environ.get("MIEN_CACHE"):
             return Path(given).expanduser()
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mien"
-    except RuntimeError as error:  # nobody's home
+    except RuntimeError as error:  # no home directory
         raise WeightsError("there is no home to keep weights in: set MIEN_CACHE to a folder") from error
 
 
@@ -138,7 +138,7 @@ def stored_encoder(name: str) -> StoredEncoder:
     in_cache = cache_folder() / name
     if os.sep not in name and built_in.is_file():
         manifest = EncoderManifest.model_validate_json(built_in.read_bytes())
-        if (in_cache / MANIFEST).is_file():  # it knows the files that a lab put there, and may be older otherwise
+        if (in_cache / MANIFEST).is_file():  # only its hashes are taken: the rest may be older
             manifest = manifest.with_hashes(read_manifest(in_cache / MANIFEST).hashes)
         return StoredEncoder(manifest, in_cache)
     if os.sep not in name and (in_cache / MANIFEST).is_file():
@@ -170,12 +170,12 @@ def read_manifest(path: Path) -> EncoderManifest:
 
 
 def sha256_of(content: bytes) -> str:
-    """The hash that a manifest knows a file by."""
+    """The hash of a file's content, as manifests have it."""
     return hashlib.sha256(content).hexdigest()
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file that everybody may read so that it is there completely or not at all."""
+    """Writes a file completely or not at all; everybody may read it."""
     if not path.parent.is_dir():
         raise InvalidFileError(path, ["there is no such folder: make it first"])
     with NamedTemporaryFile(dir=path.parent, delete=False) as file:

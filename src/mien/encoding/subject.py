@@ -1,4 +1,4 @@
-"""Which face of a photo is meant, and its aligned crop: detected, levelled, detected again."""
+"""Finds the face of a photo that is meant, and its aligned crop: detects, levels, detects again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mien.encoding.detection import Detector, Face
 from mien.encoding.photo import Pixels
 
 LEAST_CONFIDENCE = 0.5  # of a face that can be encoded
-SURE = 0.9  # a second face counts from here on, if it is large enough
+SURE = 0.9  # confidence of a second face that may be meant, if it is large enough
 COMPANION_SIZE = 0.5  # of the main face's; what is smaller is a bystander
-OFFICIAL_CONFIDENCE = 0.02  # from which on the official pipeline takes a face for one
-SAME_PLACE = 0.5  # of the face's size, between two looks at one face
+OFFICIAL_CONFIDENCE = 0.02  # the least of the official pipeline
+SAME_PLACE = 0.5  # of the face's size: the largest shift between the two detections of one face
 NO_FACE = "no face was found: take a photo from the front, with the whole face on it"
 
-# a face's number from the left, the most prominent one, "there is one only", or the same with the official pipeline's
-# choice where that would be refused
+# int: a face's number from the left. "main": the most prominent face. None: the only face; several are refused.
+# "official": as None, but takes the official pipeline's face instead of refusing the photo.
 Choice = int | Literal["main", "official"] | None
 
 
@@ -31,15 +31,15 @@ class Subject:
     """The face that is encoded."""
 
     crop: Pixels
-    face: Face  # as first seen, in the photo's pixels
+    face: Face  # of the first detection, in the photo's pixels
     landmarks: Floats  # on the levelled photo
     outside: float  # share of the face's box that is not on the photo
     faces: int  # that could have been meant
-    refusal: str | None  # why it would have been refused, had the official pipeline's choice not been asked for
+    refusal: str | None  # why the photo would be refused without the choice "official"
 
 
 def find_subject(photo: Pixels, detector: Detector, choice: Choice) -> Subject:
-    """The chosen face of a photo, or a refusal that says which faces there are."""
+    """Finds the chosen face of a photo; refuses a photo without it, and says which faces there are."""
     size, refusal = photo.shape[:2], None
     candidates = companions(detector.faces(photo, least_confidence=LEAST_CONFIDENCE), size)
     try:
@@ -50,8 +50,8 @@ def find_subject(photo: Pixels, detector: Detector, choice: Choice) -> Subject:
         refusal, face = str(error), surest_face(detector.faces(photo, least_confidence=OFFICIAL_CONFIDENCE))
     level = levelled(photo, face.landmarks)
     found = detector.faces(level, least_confidence=OFFICIAL_CONFIDENCE)
-    again = seen_again(face, found) if refusal is None else surest_face(found).landmarks
-    # cut to whole pixels as the official pipeline does: an official gallery and a photo encoded here are to agree
+    again = landmarks_when_levelled(face, found) if refusal is None else surest_face(found).landmarks
+    # whole pixels, as in the official pipeline: so photos agree with an official gallery
     whole = np.trunc(again)
     if not np.ptp(whole, axis=0).all():
         raise InvalidPhotoError("the face is too small to be aligned: send a larger photo")
@@ -104,14 +104,14 @@ def chosen_face(faces: Sequence[Face], choice: Choice, size: Sequence[int]) -> F
 
 
 def surest_face(faces: Sequence[Face]) -> Face:
-    """The face that the official pipeline takes, at each of its two looks."""
+    """The face that the official pipeline takes, in each of its two detections."""
     if not faces:
         raise InvalidPhotoError(NO_FACE)
     return max(faces, key=lambda face: face.confidence)
 
 
-def seen_again(face: Face, faces: Sequence[Face]) -> Floats:
-    """The landmarks of the same face on the levelled photo; where it is not seen again, those of the first look."""
+def landmarks_when_levelled(face: Face, faces: Sequence[Face]) -> Floats:
+    """The landmarks of the same face on the levelled photo; if it is not found there, the turned ones of the first."""
     turn = levelling(face.landmarks)
     turned: Floats = face.landmarks @ turn[:, :2].T + turn[:, 2]
     away = [float(np.linalg.norm(other.landmarks - turned, axis=1).mean()) for other in faces]

@@ -1,1 +1,1 @@
-"""Results as documents: JSON, tables, figures and pages."""
+"""Writes results: JSON, tables, figures and pages."""

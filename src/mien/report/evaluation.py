@@ -1,4 +1,4 @@
-"""An evaluation as a document."""
+"""Writes an evaluation as plain values, for JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mien.evaluation.comparison import Comparison
 from mien.evaluation.results import Result, not_in_gallery
 from mien.version import __version__
 
-DIGITS = 6  # of what is printed: the last digits of a mean are noise
+DIGITS = 6  # further digits of a mean are noise
 NORMALISED = (  # the figures: scripts/normalised.py
     "All embeddings have length one. So centroids and fused photos are means of unit vectors, and differ from the "
     "paper's, which averages raw embeddings: on simulated data by 0.23 points on average, 1.9 at most."
@@ -48,7 +48,7 @@ def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_im
         "bootstrap": {"resamples": RESAMPLES, "seed": seed, "stages": ["disorders", "patients within disorder"]},
         "not_in_gallery": not_in_gallery(comparison),
         "tested_and_in_gallery": {
-            "left_out_of_gallery_for_own_queries": not per_image,  # the older measure leaves nobody out
+            "left_out_of_gallery_for_own_queries": not per_image,  # the older protocol leaves nobody out
             "patient_ids": sorted({patient_id for both in study.tested_and_in_gallery for patient_id in both}),
             "of_fold": {str(fold): list(both) for fold, both in enumerate(study.tested_and_in_gallery) if both},
         },
@@ -56,7 +56,7 @@ def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_im
 
 
 def as_row(row: NamedTuple) -> dict[str, Any]:
-    """A row as it is written: rounded, a method by its parts, and the centroid's weight called lambda."""
+    """A row as files have it: rounded, a method in its parts, and the centroid's weight under the name lambda."""
     written: dict[str, Any] = {}
     for name, value in row._asdict().items():
         if isinstance(value, Method):

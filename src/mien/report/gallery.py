@@ -1,4 +1,4 @@
-"""What a gallery holds, as a document."""
+"""Describes a gallery as plain values, for JSON."""
 
 from __future__ import annotations
 

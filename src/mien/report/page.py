@@ -1,4 +1,4 @@
-"""The page of the report: one file that needs no other, and no network."""
+"""Writes the report as one HTML file that needs no other files and no network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS_SHOWN = 8  # a longer table is folded up below its figure
 
 
 class _Card(NamedTuple):
-    """One test set in large letters: top-1 of the baseline and of the full method."""
+    """The top-1 accuracies of one test set, shown large: baseline and full method."""
 
     name: str
     patients: str
@@ -105,7 +105,7 @@ def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterat
 
 
 def _left_out(protocol: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Who was left out, and of what."""
+    """Sentences about patients who were left out, and their ids."""
     lacks = {gallery: ids for gallery, ids in protocol["not_in_gallery"].items() if ids}
     for gallery, ids in lacks.items():
         yield f"Test patients whose disorder the {gallery} gallery lacks: misses at every N", _counted(ids)

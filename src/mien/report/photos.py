@@ -1,4 +1,4 @@
-"""What became of photos: a table for a file, and the same as plain values."""
+"""Writes which photos were encoded and which refused: as plain values, and as a table."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ def write_photos(path: Path, results: Sequence[Result]) -> None:
         values |= dict(zip(BOX, values.pop("box", ()), strict=False))
         rows.append({name: values.get(name, "") for name in COLUMNS})
     write_separated(path, rows, delimiter=",")
-    path.chmod(0o600)  # who was photographed where is nobody else's business
+    path.chmod(0o600)  # it names patients' photos

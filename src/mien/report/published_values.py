@@ -1,4 +1,4 @@
-"""What the paper prints in the places of a table's row: numbers, or words where it gives a bound or a range."""
+"""The published values for the rows of a table: numbers, or words where the paper gives a bound or a range."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IMAGES_PER_PATIENT = {"test multi-freq": 3.0, "test multi-rare": 2.5}
 
 
 def published_values(row: NamedTuple) -> Values:
-    """Of most rows nothing is printed."""
+    """The published values of a row, by field; the paper has none for most rows."""
     return PRINTED.get(type(row), lambda _: {})(row)
 
 

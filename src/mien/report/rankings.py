@@ -1,4 +1,4 @@
-"""Rankings as JSON, TSV and Parquet, each with its provenance; whole, or coarse."""
+"""Writes rankings as JSON, TSV and Parquet, with their provenance; exact or coarse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mien.version import __version__
 
 DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
-BANDS = {"very close": 0.6, "close": 0.75, "fair": 0.9, "far": float("inf")}  # up to which distance, not included
+BANDS = {"very close": 0.6, "close": 0.75, "fair": 0.9, "far": float("inf")}  # distances are below these
 BANDS_IN_WORDS = {band: f"below {end}" if end < 2 else "everything else" for band, end in BANDS.items()}
 EXACT = ("distance", "nearest_distance", "centroid_distance")
 
@@ -37,7 +37,7 @@ def ranking_document(rankings: Sequence[Ranking], gallery: AnyGallery, method: M
 
 
 def examination_document(examination: Examination, gallery: AnyGallery, method: Method) -> dict[str, Any]:
-    """The answer with the evidence of each disorder: nearest cases, each photo alone, and all but each."""
+    """The answer with the evidence of each disorder: nearest cases, ranks by each photo alone and by all but each."""
     document = ranking_document([examination.ranking], gallery, method)
     lines = document["queries"][0]["disorders"]
     for line, evidence in zip(lines, examination.evidence, strict=True):
@@ -46,7 +46,7 @@ def examination_document(examination: Examination, gallery: AnyGallery, method: 
 
 
 def coarse_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with a band for each disorder instead of distances, from which an embedding could be made again."""
+    """The document with bands instead of distances: from distances, an embedding could be reconstructed."""
     return {**document, "bands": BANDS_IN_WORDS, "queries": [_coarse(query) for query in document["queries"]]}
 
 
@@ -80,13 +80,13 @@ def ranking_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     encoder = document["gallery"]["encoder"]
     for query in document["queries"]:
         for line in query["disorders"]:
-            others = [kind for kind in ("alone", "without") if kind in line]
+            standings = [key for key in ("alone", "without") if key in line]  # by each photo alone, by all but each
             yield {
                 "patient_id": query["patient_id"],
                 "image_ids": json.dumps(query["image_ids"]),
                 "excluded_gallery_patients": json.dumps(query["excluded_gallery_patients"]),
                 **{name: value for name, value in line.items() if not isinstance(value, list)},
-                **{f"ranks_{kind}": json.dumps([other["rank"] for other in line[kind]]) for kind in others},
+                **{f"ranks_{key}": json.dumps([standing["rank"] for standing in line[key]]) for key in standings},
                 "method": json.dumps(document["method"]),
                 "gallery_generation": document["gallery"]["generation"],
                 "encoder": None if encoder is None else str(Encoder.from_dict(encoder)),
@@ -95,7 +95,7 @@ def ranking_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
-    """Writes a document in the format that the file's suffix names; JSON alone has room for more than the rankings."""
+    """Writes a document in the format of the file's suffix. JSON has all of it, the others only the rankings."""
     if path.suffix.lower() == ".json":
         path.write_text(json.dumps(document, indent=1) + "\n")
         return
@@ -112,12 +112,12 @@ def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def write_separated(path: Path, rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> None:
-    """A file for spreadsheets, with the names of the columns in its first line."""
+    """Writes rows as a file for spreadsheets, with column names in the first line."""
     path.write_text(separated(rows, delimiter=delimiter), newline="")
 
 
 def separated(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> str:
-    """The same as text."""
+    """Rows as text for spreadsheets, with column names in the first line."""
     file = StringIO()
     writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
@@ -135,7 +135,7 @@ def check_out(path: Path, *, inputs: Sequence[Path], galleries: Sequence[Path]) 
 
 
 def _cell(value: Any) -> Any:
-    """Text without control characters; what a spreadsheet would take for a formula gets a quote before it."""
+    """Escapes control characters, and puts a quote before what a spreadsheet would take for a formula."""
     if not isinstance(value, str):
         return value
     text = value if value.isprintable() else shown(value, longest=len(value))[1:-1]

@@ -1,4 +1,4 @@
-"""What the report says of each experiment: how to read it, its figures and its tables."""
+"""The sections of the report: for each experiment its text, figures and tables."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 
 class Section(NamedTuple):
-    """One part of the report. `read` says what is drawn; what a run shows stands in tables and findings."""
+    """One section of the report. `read` explains the figures; results are in tables and findings."""
 
     title: str
-    paper: str  # where the paper has it: what a finding's `where` begins with
+    paper: str  # its place in the paper, with which the `where` of its findings begins
     read: str
     figures: tuple[str, ...]
     tables: Mapping[str, str]  # name: title

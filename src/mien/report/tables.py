@@ -1,4 +1,4 @@
-"""Tables as people read them: words for names, few digits, what the paper prints below what was measured."""
+"""Formats tables for reading: words for names, few digits, published values below measured ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS = {
     "rare multi in all": "GMDB-Multi-Rare in all",
     **{f"test {test_set}": f"Evaluation: {name}" for test_set, name in SET_NAMES.items()},
 }
-WORDS: dict[str, Mapping[str, str]] = {  # column: what stands for its values
+WORDS: dict[str, Mapping[str, str]] = {  # by column: the words for its values
     "set": SET_NAMES,
     "part": PARTS,
     "gallery": {gallery: name.capitalize() for gallery, name in GALLERY_NAMES.items()},
@@ -92,17 +92,17 @@ HEADINGS = {
 }
 SPREADS = {"images": "images_sd", "patients": "patients_sd", "disorders": "disorders_sd"}
 WITH_INTERVAL = {"rho": ("ci_low", "ci_high", 2), "delta_top5": ("ci_low_top5", "ci_high_top5", 1)}  # ends, digits
-BESIDE_OTHERS = {*SPREADS.values(), "ci_low", "ci_high", "bin"}
-OF_RESULTS = ("set", "gallery", "fusion", "score", "top1", "top5", "top10", "delta_top5", "p_top5")  # for want of room
+SHOWN_WITH_OTHERS = {*SPREADS.values(), "ci_low", "ci_high", "bin"}
+OF_RESULTS = ("set", "gallery", "fusion", "score", "top1", "top5", "top10", "delta_top5", "p_top5")  # no room for more
 BEST_IN_BOLD = ("top1", "top5", "top10")
-SAID_ABOVE = {"gallery", "fusion", "score"}  # where all rows share one, the section says which
+SAID_ABOVE = {"gallery", "fusion", "score"}  # where all rows share one, the section names it
 THREE_DIGITS = {"distance", "mean", "sd", "median", "auc", "p_value", "p_top5"}
 SHORT = {"images", "patients", "disorders", "median_rank", "centroid_weight", "alpha"}  # without zeros at the end
 SIGNED = ("delta_", "over_hybrid_", "gain_", "mean_gain", "least_gain", "most_gain", "rho")
 
 
 class Shown(NamedTuple):
-    """One value as it is read: with its spread or interval, and with what the paper prints in its place."""
+    """One value with its spread or interval, and the published value."""
 
     text: str
     paper: str = ""
@@ -119,14 +119,14 @@ class Column(NamedTuple):
 
 
 def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
-    """The columns that say something: none that is empty in every row."""
+    """The columns of a table; those that are empty in every row are left out."""
     published = [published_values(row) for row in rows]
     varying = {
         field for field in SAID_ABOVE if hasattr(rows[0], field) and len({getattr(row, field) for row in rows}) > 1
     }
     for field in OF_RESULTS if isinstance(rows[0], Result) else rows[0]._fields:
         values = [getattr(row, field) for row in rows]
-        if field in BESIDE_OTHERS or (field in SAID_ABOVE and field not in varying):
+        if field in SHOWN_WITH_OTHERS or (field in SAID_ABOVE and field not in varying):
             continue
         cells = [Shown(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, published, strict=True)]
         if isinstance(rows[0], Result) and varying == {field}:  # the one column that tells methods apart
@@ -148,7 +148,7 @@ def has_published(columns: Sequence[Column]) -> bool:
 
 
 def in_words(text: str) -> str:
-    """A finding without the short names of sets and groups.
+    """A finding with full names of sets and groups.
 
     >>> in_words("multi-rare: more patients improve than worsen")
     'GMDB-Multi-Rare: more patients improve than worsen'
@@ -178,7 +178,7 @@ def _cell(row: NamedTuple, field: str) -> str:
     if values.get(low) is not None:
         text += f" [{values[low]:+.{digits}f}, {values[high]:+.{digits}f}]"
     if field == "patients" and isinstance(values[field], float) and str(values.get("set")).endswith("rare"):
-        text += " per fold"  # others in each; a frequent set has the same in all
+        text += " per fold"  # the folds of rare sets differ
     return text
 
 

@@ -1,4 +1,4 @@
-"""The log of a training as a table and as curves."""
+"""Writes the log of a training as a table and as curves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mien.report.figures.style import (
 from mien.report.rankings import write_separated
 
 Lines = Sequence[Mapping[str, float]]
-CURVES = {  # panel: unit, and its curves with name and colour
+CURVES = {  # by panel: unit, and curves with name and colour
     "Loss": ("cross-entropy", {"loss": ("training", IMAGE_COLOUR)}),
     "Validation accuracy": (
         "mean over disorders, %",

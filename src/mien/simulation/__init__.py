@@ -1,1 +1,1 @@
-"""Patients who never existed."""
+"""Simulates patients, photos and a database like GMDB."""

@@ -1,4 +1,4 @@
-"""Embeddings of patients who never existed.
+"""Simulates embeddings of patients.
 
 A photo is, in the latent space of each model, the sum of what all faces share, of its disorder's direction as far as
 the patient is typical, and of a residual that belongs partly to the patient and partly to the photo. A random rotation
@@ -24,14 +24,14 @@ LENGTH, LENGTH_SPREAD = 20.0, 0.15  # of raw embeddings: the paper does not norm
 
 
 class Layout(NamedTuple):
-    """What an embedding looks like; the calibration leaves out what does not change a distance."""
+    """The shape of an embedding. The calibration takes a smaller one, with the same distances."""
 
     views: int = VIEWS
     dimensions: int | None = DIMENSIONS  # None: the latent space itself
 
 
 GM_ARC = Layout()
-STEPS = (0.7548776662466927, 0.5698402909980532)  # of rows that are spread evenly together: powers of 1 / 1.3247...
+STEPS = (0.7548776662466927, 0.5698402909980532)  # 1 / 1.3247... and its square, see `_even`
 
 
 def simulated_embeddings(
@@ -44,8 +44,8 @@ def simulated_embeddings(
 ) -> Float32s:
     """Raw embeddings (images, models x views, dimensions), patients one after the other.
 
-    The same random numbers are drawn whatever the parameters are, so that a search over them is smooth. Patients
-    who are drawn apart can be compared if they share a `space`, which the first of them fill.
+    The random numbers do not depend on the parameters, so that a search over them is smooth. Patients of several
+    calls can be compared if all calls share a `space`, which the first call fills.
     """
     space = {} if space is None else space
     size = parameters.latent_dimensions
@@ -70,10 +70,10 @@ def simulated_embeddings(
 
 
 def _patient_directions(patients: Patients, parameters: Parameters, rng: np.random.Generator) -> Float64s:
-    """Each patient's disorder as its direction, bent towards the subtype."""
+    """The direction of each patient's disorder, mixed with that of the subtype."""
     size, disorders = parameters.latent_dimensions, FREQUENT_DISORDERS + RARE_DISORDERS
     groups = -(-disorders // parameters.group_size)
-    dealt = [rng.permutation(groups) for _ in range(parameters.group_size)]  # disorders alike go to all groups
+    dealt = [rng.permutation(groups) for _ in range(parameters.group_size)]  # similar disorders to different groups
     group_of_disorder = np.empty(disorders, dtype=np.intp)
     group_of_disorder[_alike(patients)] = np.concatenate(dealt)[:disorders]
     family_of_group = rng.integers(parameters.families, size=groups)
@@ -87,7 +87,7 @@ def _patient_directions(patients: Patients, parameters: Parameters, rng: np.rand
     grown = np.log(np.maximum(1, np.bincount(patients.disorder, minlength=disorders)) / USUAL_SIZE)
     bend = expit(logit(parameters.subtype_share) + parameters.spread_growth * grown)
     directions = _mixed(subtypes[subtype], disorder[patients.disorder], bend[patients.disorder])
-    for patient, person in patients.same_person_as.items():  # who has two disorders shows both
+    for patient, person in patients.same_person_as.items():  # a person with two disorders has the mean direction
         directions[person] = _mixed(directions[[patient]], directions[[person]], np.array([0.5]))
     return directions
 
@@ -126,14 +126,14 @@ def _typicality(
 
 
 def _alike(patients: Patients) -> Ints:
-    """All disorders: frequent ones, then rare ones; of each, first those with several photos of a test patient."""
+    """All disorders in order: frequent before rare, and in each those with multi-photo test patients first."""
     several = (patients.images > 1) & np.isin(patients.role, ("test", "rare"))
     disorders = np.arange(FREQUENT_DISORDERS + RARE_DISORDERS)
     return np.lexsort((disorders, ~np.isin(disorders, patients.disorder[several]), disorders >= FREQUENT_DISORDERS))
 
 
 class _Residuals:
-    """What a photo shows beside the disorder, model by model: unit vectors, but for randomness."""
+    """What a photo shows beside the disorder, for one model after the other; vectors of length one on average."""
 
     def __init__(self, patients: Patients, parameters: Parameters, rng: np.random.Generator) -> None:
         self.parameters, self.rng = parameters, rng
@@ -153,7 +153,7 @@ class _Residuals:
 
 
 def _mixed(shared: Float64s, own: Float64s, share: Float64s) -> Float64s:
-    """Unit vectors whose square is shared to a share."""
+    """Unit vectors, mixed of shared and own directions; `share` is the weight of the shared one."""
     mixed = np.sqrt(share)[:, np.newaxis] * shared + np.sqrt(1 - share)[:, np.newaxis] * own
     unit: Float64s = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
     return unit
@@ -171,9 +171,9 @@ def _unit(rng: np.random.Generator, count: int, size: int) -> Float64s:
 
 
 def _even(rng: np.random.Generator, count: int, step: float) -> Float64s:
-    """Numbers between 0 and 1, spread evenly in every stretch of the row: databases resemble each other.
+    """Numbers between 0 and 1 that are spread evenly, so that all simulated databases resemble each other.
 
-    Two such rows with different steps are spread evenly together.
+    Two such sequences with different steps are spread evenly together.
     """
     even: Float64s = np.clip((rng.random() + step * np.arange(count)) % 1, 1e-9, 1 - 1e-9)
     return even

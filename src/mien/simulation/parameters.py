@@ -1,4 +1,4 @@
-"""The numbers of the simulation, in one place: found by `scripts/calibrate.py`, rounded."""
+"""The parameters of the simulation, found by `scripts/calibrate.py` and rounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Beta(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """The generative model, from disorders to photos. Lengths and shares are of vectors of length one."""
+    """Parameters of disorders, patients and photos. Lengths and shares refer to vectors of length one."""
 
     latent_dimensions: int = 150  # in which the encoder tells faces apart
 

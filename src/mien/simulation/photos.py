@@ -1,4 +1,4 @@
-"""Drawn portraits of persons who never lived: enough of a face for a detector, nobody's biometric data."""
+"""Draws portraits: a detector finds their faces, and they are nobody's biometric data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SKIN = np.array([224, 180, 150])
 
 @dataclass(frozen=True)
 class DrawnPerson:
-    """What stays the same on every portrait of a person; lengths as shares of half a face's height."""
+    """Features that all portraits of a person share. Lengths are shares of half the height of a face."""
 
     skin: Colour
     hair: Colour
@@ -29,7 +29,7 @@ class DrawnPerson:
 
     @classmethod
     def drawn(cls, rng: np.random.Generator) -> DrawnPerson:
-        """Somebody new."""
+        """A new random person."""
         return cls(
             skin=_colour(SKIN * rng.uniform(0.55, 1.05)),
             hair=_colour(rng.integers(20, 90, 3)),
@@ -42,7 +42,7 @@ class DrawnPerson:
         )
 
     def photo(self, rng: np.random.Generator, size: int = 480) -> Drawing:
-        """A portrait: another place, tilt, light and shirt each time."""
+        """A new portrait, with random place, tilt, light and shirt."""
         picture = np.empty((size, size, 3), dtype=np.uint8)
         picture[:] = rng.integers(60, 200, 3)
         pen = _Pen(picture, size / 2 + rng.normal(0, size / 30, 2), size / 4.2 * rng.uniform(0.85, 1.15))
@@ -77,7 +77,7 @@ class DrawnPerson:
 
 @dataclass(frozen=True, eq=False)
 class _Pen:
-    """Draws in lengths of half a face, from the face's middle."""
+    """Draws in units of half the height of the face, from its middle."""
 
     picture: Drawing
     middle: npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Who is in the simulated GMDB: exactly as many images, patients and disorders in each part as the paper prints."""
+"""Draws the patients of the simulated GMDB. All counts of images, patients and disorders are the paper's."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FOLD_MULTI_IMAGES = (150, 142, 169, 155, 186, 159, 161, 153, 170, 154)
 
 
 class Patients(NamedTuple):
-    """One entry per patient and disorder; frequent disorders come first, then rare ones, numbered through."""
+    """One entry per patient and disorder. Disorders are numbered, frequent ones first."""
 
     disorder: Ints
     images: Ints
     role: tuple[str, ...]  # train, validation, test (frequent) or rare
-    folds: tuple[tuple[int, ...], ...]  # of a rare patient: where it is tested
+    folds: tuple[tuple[int, ...], ...]  # in which a rare patient is tested
     same_person_as: dict[int, int]  # a rare patient who is also a patient of the training set
 
 
@@ -100,7 +100,7 @@ def _rare(rng: np.random.Generator) -> tuple[Ints, Ints]:
 
 
 def _shared_out(total: int, weight: np.ndarray, *, least: int) -> Ints:
-    """Whole numbers in proportion to weights, none below the least, that add up."""
+    """Whole numbers that add up to the total, in proportion to weights, none below the least."""
     room = total - least * len(weight)
     exact = room * weight / weight.sum()
     shares = np.floor(exact).astype(np.intp)
@@ -110,7 +110,7 @@ def _shared_out(total: int, weight: np.ndarray, *, least: int) -> Ints:
 
 
 def _gallery_images(rng: np.random.Generator, patients: int, images: int) -> Ints:
-    """Images per patient: as among the test patients, one in six has several, and a few more than ten."""
+    """Images per patient: one patient in six has several, as among the test patients; a few have more than ten."""
     images_of = np.ones(patients, dtype=np.intp)
     multi = rng.choice(patients, size=patients // 6, replace=False)
     images_of[multi] = _several(rng, len(multi), images - patients + len(multi), tail=2)
@@ -118,14 +118,14 @@ def _gallery_images(rng: np.random.Generator, patients: int, images: int) -> Int
 
 
 def _several(rng: np.random.Generator, patients: int, images: int, *, tail: float) -> Ints:
-    """So many images shared out among patients who have two at least; the larger the tail, the more some have."""
+    """Distributes images to patients, two at least; the larger the tail, the more unevenly."""
     return _shared_out(images, rng.exponential(size=patients) ** tail, least=2)
 
 
 def _multi_image(
     rng: np.random.Generator, disorder_of_patient: Ints, counts: Counts, disorders: int, *, tail: float
 ) -> Ints:
-    """Images per patient, with exactly so many patients of several images in exactly so many disorders."""
+    """Images per patient, with the exact counts of multi-image patients and of their disorders."""
     patients = rng.permutation(len(disorder_of_patient))
     _, first = np.unique(disorder_of_patient[patients], return_index=True)
     chosen = np.sort(first)[:disorders]  # the first patient of each disorder that comes up: large ones come up earlier
@@ -140,8 +140,8 @@ def _multi_image(
 def _folds(rng: np.random.Generator, disorder: Ints, images: Ints) -> list[tuple[int, ...]]:
     """The folds in which each rare patient is tested: one patient per disorder and fold.
 
-    Starts from turns taken at random, then exchanges test patients until the folds' counts are the published ones.
-    Everybody who is tested at first stays tested at least once.
+    Starts with random folds, then exchanges test patients until the counts of each fold are the published ones.
+    Every patient of the start stays in at least one fold.
     """
     members = [np.flatnonzero(disorder == number) for number in range(RARE_DISORDERS)]
     tested = np.array([rng.permuted(np.resize(rng.permuted(who), FOLDS)) for who in members])  # (disorders, folds)
@@ -153,7 +153,7 @@ def _folds(rng: np.random.Generator, disorder: Ints, images: Ints) -> list[tuple
         while (off := weight[tested[:, fold]].sum(axis=0) - wanted).any():
             instead_of = tested[owner, fold]
             after = np.abs(off + weight[candidates] - weight[instead_of]).sum(axis=1)
-            odds = np.exp(-after.astype(float)) * (times[instead_of] > 1)  # a step back now and then, or it gets stuck
+            odds = np.exp(-after.astype(float)) * (times[instead_of] > 1)  # random, so that it does not get stuck
             chosen = rng.choice(len(candidates), p=odds / odds.sum())
             times[instead_of[chosen]] -= 1
             times[candidates[chosen]] += 1

@@ -20,7 +20,7 @@ DISORDERS = FREQUENT_DISORDERS + RARE_DISORDERS
 
 
 def version(seed: int, growth: int = 1) -> str:
-    """What stands where a version of GMDB would.
+    """The version of a simulated GMDB.
 
     >>> version(1), version(1, growth=10)
     ('v1.1.4-simulated-1', 'v1.1.4-simulated-1-x10')
@@ -31,10 +31,10 @@ def version(seed: int, growth: int = 1) -> str:
 def simulated_gmdb(
     seed: int, parameters: Parameters = PARAMETERS, layout: Layout = GM_ARC, *, growth: int = 1
 ) -> Study:
-    """A study of GMDB's shape in which nobody is real; the same seed gives the same bits.
+    """A simulated study with the counts of GMDB; the same seed gives the same bits.
 
-    With `growth` it holds so many times as many disorders, patients and images: the people of as many databases, each
-    drawn by itself, all seen by one encoder.
+    With `growth` it has that many times the disorders, patients and images: those of several simulated databases,
+    encoded by the same encoder.
     """
     copies = [_people(seed, copy) for copy in range(growth)]
 
@@ -67,7 +67,7 @@ class _People(NamedTuple):
     facts: dict[str, ImageFacts]
 
 
-@lru_cache(maxsize=4)  # the calibration asks for the same people again and again
+@lru_cache(maxsize=4)  # the calibration needs the same people many times
 def _people(seed: int, copy: int) -> _People:
     patients = simulated_patients(_rng(seed, 0, copy))
     labels_of_patient, row_of_image = _labels(patients, copy)
@@ -80,7 +80,7 @@ def _rng(seed: int, purpose: int, copy: int) -> np.random.Generator:
 
 
 def _encodings(seed: int, copies: list[_People], parameters: Parameters, layout: Layout) -> Encodings:
-    """The embeddings of all copies, made one copy after the other in the place where they stay."""
+    """The embeddings of all copies, made one copy after the other, to save memory."""
     image_ids = [image_id for people in copies for image_id in people.row_of_image]
     encoder = Encoder(MODELS * layout.views, layout.dimensions or parameters.latent_dimensions, name="simulated")
     embeddings = np.empty((len(image_ids), encoder.representations, encoder.dimensions), dtype=np.float32)
@@ -135,7 +135,7 @@ def _disorders(growth: int) -> Iterator[Disorder]:
 
 
 def _facts(patients: Patients, labels_of_patient: list[list[Label]], rng: np.random.Generator) -> dict[str, ImageFacts]:
-    """Sex and ages, which have nothing to do with the embeddings; photos of one patient span some years."""
+    """Random sex and ages, independent of the embeddings. Photos of one patient span some years."""
     facts: dict[str, ImageFacts] = {}
     for patient, labels in enumerate(labels_of_patient):
         sex, first_age = rng.choice(["female", "male"]), rng.gamma(1.5, 5.0)

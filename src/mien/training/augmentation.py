@@ -22,7 +22,7 @@ def augmented(crop: Pixels, how: Augmentation, *, rng: np.random.Generator) -> P
 
 
 def shrunk(crop: Pixels, side: int) -> Pixels:
-    """What is left of a crop that was small once."""
+    """The crop, made smaller and large again."""
     small = cv2.resize(crop, (side, side), interpolation=cv2.INTER_LINEAR)
     back: Pixels = cv2.resize(small, (CROP_SIDE, CROP_SIDE), interpolation=cv2.INTER_LINEAR)
     return back
@@ -35,7 +35,7 @@ def grayed(crop: Pixels) -> Pixels:
 
 
 def jittered(crop: Pixels, how: Augmentation, *, rng: np.random.Generator) -> Pixels:
-    """Brightness, contrast, saturation and hue, each changed by chance, in an order of chance."""
+    """Changes brightness, contrast, saturation and hue at random, in random order."""
     for change in rng.permutation(4).tolist():
         match change:
             case 0:
@@ -62,7 +62,7 @@ def blended(crop: Pixels, other: Floats | Pixels, share: float) -> Pixels:
 
 def turned(crop: Pixels, circle: float) -> Pixels:
     """All hues turned by a share of the circle."""
-    hsv = cv2.cvtColor(crop.astype(np.float32) / 255, cv2.COLOR_RGB2HSV)  # in floats: of bytes there are too few hues
+    hsv = cv2.cvtColor(crop.astype(np.float32) / 255, cv2.COLOR_RGB2HSV)  # as floats: OpenCV has only 180 hues in bytes
     hsv[..., 0] = (hsv[..., 0] + 360 * circle) % 360
     rgb: Pixels = np.clip(np.rint(255 * cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)), 0, 255).astype(np.uint8)
     return rgb

@@ -1,4 +1,4 @@
-"""Labelled photos as aligned crops; everything that could stop a training is found before it starts."""
+"""Loads labelled photos as aligned crops. Whatever could stop a training is found here, before it starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Crops, and which of them are trained on and which are looked at to see how well it goes."""
+    """Crops, and which of them are for training and which for validation."""
 
     classes: tuple[str, ...]  # disorder ids, sorted: a class is its place here
     crops: Pixels  # (images, 112, 112, 3)
@@ -55,7 +55,7 @@ def load_data(
     face: Choice = None,
     progress: Progress = silent,
 ) -> TrainingData:
-    """Joins tables and photos by image id. A picture of 112 x 112 is taken for an aligned crop, others are aligned."""
+    """Joins tables and photos by image id. A picture of 112 x 112 is taken as an aligned crop; others are aligned."""
     classes = tuple(sorted({label.disorder_id for label in train}))
     unknown = sorted({label.disorder_id for label in validation} - set(classes))
     tables = {"training": train, "validation": validation}
@@ -100,7 +100,7 @@ def _paths(folder: Path, image_ids: Collection[str], *, short_ids: bool) -> list
 
 
 def _crop(path: Path, detector: Detector, face: Choice) -> tuple[Pixels, str | None] | InvalidPhotoError:
-    """A photo's crop, and why it would have been refused but for `face`."""
+    """A photo's crop, and why the photo would be refused without `face`."""
     try:
         pixels = decode_photo(read_photo(path))
         aligned = pixels.shape[:2] == (CROP_SIDE, CROP_SIDE)

@@ -1,4 +1,4 @@
-"""A base network, cut before its last linear layer; and put together again with another one."""
+"""Cuts a base network before its last linear layer, and joins the first part with a new layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mien.core.arrays import Float32s
 from mien.core.errors import WeightsError
 from mien.encoding.network import check_network
 
-AFTER = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "LpNormalization"})  # may follow the layer; they go
+AFTER = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "LpNormalization"})  # left out after the layer
 ACTIVATIONS, OUTPUT = "activations", "embeddings"
 
 
@@ -44,7 +44,7 @@ class FeatureLayer(NamedTuple):
 
 
 class CutNetwork(NamedTuple):
-    """What comes before the last linear layer, as a network of its own, and that layer."""
+    """The network before the last linear layer, and that layer."""
 
     trunk: bytes  # photos to activations (images, inputs)
     weight: Float32s
@@ -53,7 +53,7 @@ class CutNetwork(NamedTuple):
 
 
 def cut(base: bytes) -> CutNetwork:
-    """Cuts an ArcFace-style network: its last layer is a Gemm, or a convolution of one pixel, perhaps a batch norm."""
+    """Cuts an ArcFace-style network. Its last layer is a Gemm or a convolution of one pixel, perhaps a batch norm."""
     model = check_network(base, "the base network")
     tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     nodes = list(model.graph.node)
@@ -94,7 +94,7 @@ def _linear(node: onnx.NodeProto, tensors: Mapping[str, npt.NDArray[Any]]) -> tu
 
 
 def joined(trunk: bytes, layer: FeatureLayer) -> bytes:
-    """One network again: the trunk, and a feature layer."""
+    """Joins the trunk and a feature layer to one network."""
     model = onnx.load_model_from_string(trunk)
     gamma, beta, mean, variance, epsilon = layer.norm
     linear = {"features.weight": layer.weight, "features.bias": layer.bias}

@@ -1,4 +1,4 @@
-"""A trained encoder as a folder that `mien encode --encoder` takes: networks and their manifest."""
+"""Writes a trained encoder, networks and manifest, as a folder for `mien encode --encoder`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_encoder(
     detector: StoredEncoder,
     source: str,
 ) -> StoredEncoder:
-    """One network, the trunk with the trained layer, and the detector that finds the faces for it."""
+    """Writes the trunk with the trained layer as one network, the detector, and the manifest of both."""
     content = joined(network.trunk, layer)
     model = ModelManifest(
         name=name,

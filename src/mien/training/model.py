@@ -1,4 +1,4 @@
-"""What is trained, in PyTorch: the feature layer and the head over it, their loss, optimizer and scheduler."""
+"""The model that is trained, in PyTorch: feature layer, head, loss, optimizer and scheduler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EPSILON = 1e-5  # of a batch norm that the base network lacks
 
 
 def class_weights(class_of_row: Ints, classes: int, least: float) -> Floats:
-    """From `least` for the class with the most rows towards 1, which the rarest has; in the order of the classes.
+    """Weights of the classes, in their order: 1 for the rarest class, near `least` for a very frequent one.
 
     >>> class_weights(np.array([0, 0, 0, 0, 1, 1]), 2, 0.5).tolist()
     [0.75, 1.0]
@@ -28,8 +28,8 @@ def class_weights(class_of_row: Ints, classes: int, least: float) -> Floats:
 
 
 @dataclass(eq=False)
-class Trainee:
-    """The layers under training with all that moves them."""
+class TrainableModel:
+    """The layers that are trained, with loss, optimizer and scheduler."""
 
     features: Any  # linear, batch norm
     head: Any  # dropout, linear
@@ -38,8 +38,8 @@ class Trainee:
     scheduler: Any
 
     @classmethod
-    def begin(cls, layer: FeatureLayer, classes: int, weights: Floats, preset: Preset) -> Trainee:
-        """The feature layer as the base network has it, and a head that knows nothing yet."""
+    def begin(cls, layer: FeatureLayer, classes: int, weights: Floats, preset: Preset) -> TrainableModel:
+        """Starts with the feature layer of the base network and a random head."""
         dimensions, inputs = layer.weight.shape
         features = nn.Sequential(nn.Linear(inputs, dimensions), nn.BatchNorm1d(dimensions, eps=layer.norm.epsilon))
         with torch.no_grad():
@@ -70,7 +70,7 @@ class Trainee:
         return cls(features, head, loss, optimizer, scheduler)
 
     def learn(self, activations: Float32s, class_of_row: Ints) -> float:
-        """One step; the loss before it."""
+        """Makes one training step; returns the loss before it."""
         self.features.train()
         self.head.train()
         self.optimizer.zero_grad()
@@ -80,7 +80,7 @@ class Trainee:
         return float(loss.item())
 
     def scores(self, activations: Float32s) -> Float32s:
-        """What the head says (images, classes), without dropout and with the running statistics."""
+        """The head's scores (images, classes), without dropout and with the running statistics."""
         self.features.eval()
         self.head.eval()
         with torch.no_grad():
@@ -107,10 +107,10 @@ class Trainee:
 
 
 def first_layer(network: CutNetwork, activations: Float32s) -> FeatureLayer:
-    """The base network's last layer with a batch norm that changes nothing yet.
+    """The base network's last layer with a batch norm.
 
-    Where the file has a norm, that one. Where it was folded into the layer, one with the statistics of these
-    activations and a scale that undoes it: so embeddings stay what they were, and training sees normalised values.
+    If the base network has no norm, a new one gets the statistics of these activations, and a scale that undoes it.
+    So embeddings stay the same at first, and training sees normalised values.
     """
     if network.norm is not None:
         return FeatureLayer(network.weight, network.bias, network.norm)

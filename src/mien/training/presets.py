@@ -1,4 +1,4 @@
-"""The published settings (supp:tbl:implementation), and those of the official scripts that the paper leaves out."""
+"""The settings of training: the published ones (supp:tbl:implementation); what the paper leaves out, as officially."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Literal
 class Augmentation:
     """How training photos are varied, each step with its probability."""
 
-    shrink_probability: float = 0.1  # to a side from and up to these pixels, and back
+    shrink_probability: float = 0.1  # the crop is made this many pixels wide, and enlarged again
     shrink_from: int = 50
     shrink_to: int = 100
     flip_probability: float = 0.5
-    brightness: float = 0.2  # the jitter of colours: up to this share more or less, always
+    brightness: float = 0.2  # colours always vary, by up to this share
     contrast: float = 0.2
     saturation: float = 0.2
     hue: float = 0.1  # of the whole circle
@@ -30,15 +30,15 @@ class Preset:
     feature_decay: float
     head_rate: float = 1e-3
     head_decay: float = 5e-4
-    epochs: int = 50  # all of them: no early stop, no choice among them
+    epochs: int = 50  # no early stop, and the last epoch is taken
     dropout: float = 0.5  # before the head
-    images_per_step: int = 10_000  # of an epoch, cut to whole batches; the end of an epoch is a step as well
-    patience: int = 5  # steps without a better validation accuracy before rates fall
+    images_per_step: int = 10_000  # of the scheduler, rounded down to whole batches; it also steps after each epoch
+    patience: int = 5  # steps without a better validation accuracy, until rates fall
     threshold: float = 5e-4  # what counts as better, relative
     factor: float = 0.5  # by which rates fall
     least_rate: float = 1e-5
     least_class_weight: float = 0.5
-    channels: Literal["RGB", "BGR"] = "BGR"  # of a crop in training: official scripts read it so, and do not swap it
+    channels: Literal["RGB", "BGR"] = "BGR"  # of crops in training: the official scripts read BGR and do not convert it
     augmentation: Augmentation = Augmentation()
 
     @property

@@ -1,6 +1,6 @@
-"""A training run: its epochs, their log, and a checkpoint after each, from which it goes on as if nothing had happened.
+"""Runs a training: epochs, their log, and a checkpoint after each, from which an interrupted run goes on.
 
-Everything random is drawn from (seed, epoch, row), so that neither threads nor an interruption change anything.
+Everything random is drawn from (seed, epoch, row), so that threads and interruptions do not change the result.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from mien.evaluation.outcomes import mean_per_disorder, true_ranks
 from mien.training.augmentation import augmented
 from mien.training.crops import Rows, TrainingData
 from mien.training.cut import CutNetwork, FeatureLayer
-from mien.training.model import Trainee, class_weights, first_layer
+from mien.training.model import TrainableModel, class_weights, first_layer
 from mien.training.presets import Preset
 
 CHECKPOINT = "checkpoint.pt"
-CROPS_PER_RUN = 8  # of the trunk: fixed, so that the number of cores changes no digit
-BATCHES_AHEAD = 2  # that are augmented and run through the trunk while another one is learnt from
-ROWS_FOR_STATISTICS = 1024  # of a batch norm that the base network lacks
+CROPS_PER_RUN = 8  # of the trunk: fixed, so that results do not depend on the number of cores
+BATCHES_AHEAD = 2  # prepared while the model learns from another one
+ROWS_FOR_STATISTICS = 1024  # of the batch norm, where the base network has none
 
 
 class EpochLine(NamedTuple):
@@ -50,16 +50,15 @@ class EpochLine(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What a run gives: the feature layer, and how it went."""
+    """The result of a run: the trained layer and the log."""
 
     layer: FeatureLayer
-    trainee: Trainee
     log: list[EpochLine]
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What decides a training, digit by digit."""
+    """Everything that the result of a training depends on."""
 
     data: TrainingData
     network: CutNetwork
@@ -69,7 +68,7 @@ class Run:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint must have been made with to be gone on from; all crops are hashed for it, once."""
+        """What a checkpoint must share with this run, so that the run can go on from it. Hashes all crops, once."""
         data = self.data
         content = b"".join(part.tobytes() for part in (data.crops, *data.train, *data.validation))
         return {
@@ -82,8 +81,8 @@ class Run:
 
 
 def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] = lambda _line: None) -> Trained:
-    """Trains all epochs that are not yet done in this folder; `progress` hears of each line, old ones first."""
-    torch.set_num_threads(1)  # the layers are small, and sums in one order are the same every time
+    """Trains the epochs that the checkpoint in this folder lacks. `progress` gets the whole log, line by line."""
+    torch.set_num_threads(1)  # the layers are small, and sums in a fixed order are reproducible
     torch.use_deterministic_algorithms(mode=True)
     data, preset = run.data, run.preset
     with Trunk(run) as trunk:
@@ -92,26 +91,26 @@ def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] =
         layer = first_layer(run.network, trunk.activations(some) if run.network.norm is None else validation)
         torch.manual_seed(run.seed)
         weights = class_weights(data.train.class_of_row, len(data.classes), preset.least_class_weight)
-        trainee = Trainee.begin(layer, len(data.classes), weights, preset)
-        log = _resumed(folder / CHECKPOINT, run, trainee)
+        model = TrainableModel.begin(layer, len(data.classes), weights, preset)
+        log = _resumed(folder / CHECKPOINT, run, model)
         for line in log:
             progress(line)
         for epoch in range(len(log) + 1, preset.epochs + 1):
             torch.manual_seed(int(np.random.default_rng([run.seed, epoch, 0]).integers(2**31)))  # for the dropout
             losses = []
             for number, batch in enumerate(trunk.batches(epoch), start=1):
-                losses.append(trainee.learn(*batch))
+                losses.append(model.learn(*batch))
                 if number % preset.batches_per_step == 0:
-                    trainee.scheduler.step(accuracy(trainee.scores(validation), truth, top=5))
-            feature_rate, head_rate = (group["lr"] for group in trainee.optimizer.param_groups)
-            scores = trainee.scores(validation)
+                    model.scheduler.step(accuracy(model.scores(validation), truth, top=5))
+            feature_rate, head_rate = (group["lr"] for group in model.optimizer.param_groups)
+            scores = model.scores(validation)
             top1, top5 = (accuracy(scores, truth, top=top) for top in (1, 5))
-            trainee.scheduler.step(top5)
-            steps = trainee.scheduler.last_epoch
+            model.scheduler.step(top5)
+            steps = model.scheduler.last_epoch
             log.append(EpochLine(epoch, float(np.mean(losses)), top1, top5, feature_rate, head_rate, steps))
-            _save(folder / CHECKPOINT, run, trainee, log)
+            _save(folder / CHECKPOINT, run, model, log)
             progress(log[-1])
-    return Trained(trainee.layer, trainee, log)
+    return Trained(model.layer, log)
 
 
 def accuracy(scores: Float32s, class_of_row: Ints, *, top: int) -> float:
@@ -140,19 +139,19 @@ class Trunk:
         self.pool.shutdown(cancel_futures=True)
 
     def activations(self, images: Ints) -> Float32s:
-        """Of crops that are not varied."""
+        """The activations of crops, without augmentation."""
         return _gathered(self._started(images.tolist(), self._crop))
 
     def _crop(self, image: int) -> Pixels:
-        """With its channels in the order of the preset, before anything is done to it, as officially."""
+        """The crop with its channels in the order of the preset, as in the official scripts."""
         crop: Pixels = self.run.data.crops[image]
         return crop if self.run.preset.channels == "RGB" else np.ascontiguousarray(crop[..., ::-1])
 
     def batches(self, epoch: int) -> Iterator[tuple[Float32s, Ints]]:
-        """Activations and classes of the training rows in an order of chance, each crop varied by chance."""
+        """Activations and classes of the training rows in random order, each crop augmented."""
         rows, size = self.run.data.train, self.run.preset.batch
         order = np.random.default_rng([self.run.seed, epoch]).permutation(len(rows.image_of_row))
-        # as officially: a rest is left out, because a batch norm of a few images is none
+        # an incomplete last batch is left out, as officially: a batch norm needs many images
         batches = [order[start : start + size] for start in range(0, max(1, len(order) - size + 1), size)]
         started: deque[tuple[list[Future[Float32s]], Ints]] = deque()
         for batch in [*batches, *[None] * BATCHES_AHEAD]:
@@ -182,14 +181,14 @@ def _gathered(futures: Sequence[Future[Float32s]]) -> Float32s:
     return np.concatenate([future.result() for future in futures])
 
 
-def _save(path: Path, run: Run, trainee: Trainee, log: Sequence[EpochLine]) -> None:
+def _save(path: Path, run: Run, model: TrainableModel, log: Sequence[EpochLine]) -> None:
     buffer = BytesIO()
-    torch.save({"identity": run.identity, "state": trainee.state(), "log": [list(line) for line in log]}, buffer)
+    torch.save({"identity": run.identity, "state": model.state(), "log": [list(line) for line in log]}, buffer)
     write_whole(path, buffer.getvalue())
 
 
-def _resumed(path: Path, run: Run, trainee: Trainee) -> list[EpochLine]:
-    """The log of the epochs that are done; the trainee is then as it was after them."""
+def _resumed(path: Path, run: Run, model: TrainableModel) -> list[EpochLine]:
+    """Restores the model from a checkpoint, and returns the log of its epochs."""
     if not path.exists():
         return []
     damaged = InvalidFileError(path, ["it is damaged: delete it, and the run starts anew"])
@@ -202,5 +201,5 @@ def _resumed(path: Path, run: Run, trainee: Trainee) -> list[EpochLine]:
     if differ := [name for name, value in run.identity.items() if known.get(name) != value]:
         what = f"it belongs to another run, with another {', another '.join(differ)}"
         raise InvalidFileError(path, [f"{what}: give another --out"])
-    trainee.restore(saved["state"])
+    model.restore(saved["state"])
     return log

@@ -1,4 +1,4 @@
-"""One file per kind of network: named tensors in, an ONNX network out."""
+"""Builds ONNX networks from named tensors; one file per kind of network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NETWORKS: dict[str, Callable[[Tensors], bytes]] = {
 
 
 def network_of(tensors: Tensors) -> bytes:
-    """The network that these are the weights of, if it is one of the known kinds."""
+    """Builds the network that has these weights; refuses weights of an unknown kind."""
     problems = []
     for build in NETWORKS.values():
         try:

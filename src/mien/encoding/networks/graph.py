@@ -1,4 +1,4 @@
-"""An ONNX graph built layer by layer from named tensors; batch norms are folded into the convolution before them."""
+"""Builds an ONNX graph layer by layer from named tensors. Batch norms are folded into the convolution before them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tensors = Mapping[str, npt.NDArray[Any]]  # by the names of the file they come f
 OPSET = 17
 IR_VERSION = 8  # what ONNX Runtime has read since 2022
 EPSILON = 1e-5  # of PyTorch's batch norms
-MOST_PROBLEMS = 5  # told: weights of another network have hundreds
+MOST_PROBLEMS = 5  # in a message: weights of another network have hundreds
 COUNTER = "num_batches_tracked"  # of a batch norm; says nothing about the network
 
 
@@ -33,7 +33,7 @@ class Graph:
         self._problems: list[str] = []
 
     def tensor(self, name: str, shape: Sequence[int | None]) -> Float32s:
-        """A tensor of the file; None stands for any size. What is missing or of another shape is told by `model`."""
+        """A tensor of the file; None stands for any size. `model` reports missing tensors and wrong shapes."""
         found = self._unused.pop(name, None)
         if found is None:
             self._problems.append(f"no tensor {name}")

@@ -1,4 +1,4 @@
-"""The figures of the report, one file for each kind, with the table that each cannot do without."""
+"""The figures of the report: one file for each kind, and the table that each needs."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ FIGURES: dict[str, tuple[str, Callable[[Tables], Figure]]] = {
 
 
 def figures_of(tables: Tables) -> dict[str, Callable[[Tables], Figure]]:
-    """The figures for which the tables hold what they show."""
+    """The figures whose tables are there."""
     figures = {name: draw for name, (needed, draw) in FIGURES.items() if tables.get(needed)}
     if all(row.gallery == "unified" for row in rows_of(tables, "ablation", Result)):
-        figures.pop("ablation_split", None)  # where there is but one gallery, it is the unified one
+        figures.pop("ablation_split", None)  # a study with one gallery has the unified one only
     return figures

@@ -63,16 +63,16 @@ def draw(tables: Tables, gallery: GalleryName) -> Figure:
 
 def _draw_set(axis: Axes, rows: Sequence[Result], scale: Normalize) -> None:
     axis.pcolormesh(_gains(rows), cmap=COLOURS, norm=scale, edgecolors="white", linewidth=1)
-    alone = [row for row in rows if row.fusion == "none"]
+    single = [row for row in rows if row.fusion == "none"]
     fused = [row for row in rows if row.fusion != "none"]
-    for half, first in ((alone, 0), (fused, len(alone))):
+    for half, first in ((single, 0), (fused, len(single))):
         for column, accuracies in enumerate(zip(*map(_accuracies, half), strict=True)):
             for line, accuracy in enumerate(accuracies, start=first):
                 bold = "bold" if accuracy >= max(accuracies) - AS_GOOD else "normal"
                 axis.text(column + 0.5, line + 0.5, f"{accuracy:.1f}", ha="center", va="center", fontweight=bold)
                 if accuracy == max(accuracies):
                     axis.plot(column + 0.5, line + 0.86, "_", markersize=24, markeredgewidth=1.1, color=INK)
-    axis.axhline(len(alone), color=INK, linewidth=1.4)
+    axis.axhline(len(single), color=INK, linewidth=1.4)
     axis.set_title(f"{SET_NAMES[rows[0].set]} ({patients_told(rows[0].set, rows[0].patients)})", fontsize=9.5)
     axis.set_xticks([column + 0.5 for column in range(len(TOPS))], [f"Top-{top} (%)" for top in TOPS])
     names = [short_name(row) for row in rows]
@@ -87,7 +87,7 @@ def _draw_set(axis: Axes, rows: Sequence[Result], scale: Normalize) -> None:
 
 
 def short_name(row: Result) -> str:
-    """The method without words that all its neighbours share."""
+    """The method's name, without words that all methods share."""
     score = SCORE_NAMES[row.score].replace(" disorder", "").replace(" individual-centroid", "")
     return f"{FUSION_NAMES[row.fusion].removesuffix(' fusion')}, {score}"
 

@@ -1,4 +1,4 @@
-"""How figures look, and how they are saved."""
+"""The style of all figures; saves them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def legend_below(figure: Figure, *, loc: Below = "outside lower center", **given
 
 
 def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """The same heights, moved up where two labels would touch.
+    """The heights of labels, moved up where two would touch.
 
     >>> apart([10.0, 30.0, 11.0], gap=4)
     [10.0, 30.0, 14.0]
@@ -93,7 +93,7 @@ def apart(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def patients_told(test_set: str, patients: float) -> str:
-    """How many patients are behind a number: a frequent set has the same in every fold, a rare one others in each.
+    """The number of patients in words; that of a rare set is a mean, because its folds differ.
 
     >>> patients_told("freq", 943.0), patients_told("multi-rare", 65.2), patients_told("multi-freq", 12.0)
     ('943 patients', '65.2 patients per fold', '12 patients: few, read with care')
