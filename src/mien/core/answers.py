@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Float64s, Ints
+from mien.core.arrays import Floats, Ints
 from mien.core.fusion import fuse_distances
 from mien.core.roster import Disorder
 
@@ -73,9 +73,9 @@ class MeasuredPairs(NamedTuple):
 
     probe: Ints
     disorder: Ints
-    distance: Float64s  # by the method's score
-    nearest: Float64s
-    centroid: Float64s
+    distance: Floats  # by the method's score
+    nearest: Floats
+    centroid: Floats
     who: Sequence[tuple[str, str]]  # patient id and image id of the nearest image
     images: Ints  # of the disorder, without excluded patients
     patients: Ints

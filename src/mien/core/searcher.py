@@ -68,7 +68,6 @@ class Scanned(NamedTuple):
     there: Bools  # whether an image is left to compare with
     neighbours: Ints  # how many nearest images count
     threshold: Float32s  # no image farther than this is one of them
-    centroid_of_rest: dict[tuple[int, int], float]  # measured, by probe and disorder, where a disorder loses images
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +77,9 @@ class Searcher:
     >>> import numpy as np
     >>> from mien import Cohort, Query, rank
     >>> from mien.core.gallery_parts import LocalParts
-    >>> one, other = (
-    ...     Cohort.of(rows, image_ids=ids, patient_ids=ids, disorder_ids=disorders).index
-    ...     for rows, ids, disorders in [
-    ...         (np.eye(3)[:2], ["1", "2"], ["Noonan", "Kabuki"]),
-    ...         (np.eye(3)[2:], ["3"], ["Kabuki"]),
-    ...     ]
-    ... )
-    >>> [answer] = rank(Searcher.of(LocalParts([one, other])), Query.of(np.array([[0.0, 0.9, 1.0]])))
+    >>> one = Cohort.of(np.eye(3)[:2], image_ids=["1", "2"], patient_ids=["p", "q"], disorder_ids=["Noonan", "Kabuki"])
+    >>> other = Cohort.of(np.eye(3)[2:], image_ids=["3"], patient_ids=["r"], disorder_ids=["Kabuki"])
+    >>> [answer] = rank(Searcher.of(LocalParts([one.index, other.index])), Query.of(np.array([[0.0, 0.9, 1.0]])))
     >>> line = answer.disorders[0]
     >>> line.disorder_id, line.gallery_images, line.nearest_image_id
     ('Kabuki', 2, '3')
@@ -171,20 +165,32 @@ class Searcher:
     def _shortlist(self, question: Question, method: Method, top: int | None) -> tuple[Scanned, Bools]:
         """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
         first_of_query = np.searchsorted(question.query_of_probe, np.arange(len(question.own_patients)))
-        if top is None or top >= len(self.gallery.disorders):
-            scanned = self._scan(question, method, fine=len(question.rows) >= FEW_PROBES)
-            return scanned, scanned.there[first_of_query]
-        for fine in (False, True):
-            scanned = self._scan(question, method, fine=fine)
+        every = top is None or top >= len(self.gallery.disorders)
+
+        def near_by(scanned: Scanned) -> Bools:
+            if every:
+                return scanned.there[first_of_query]
             low, high = (
                 fuse_distances(np.where(scanned.there, method.distance(evidence), np.inf), first_of_query)
                 for evidence in (scanned.lower, scanned.upper)
             )
-            last = np.sort(high, axis=1)[:, [top - 1]]
-            near = np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
-            if near.mean() <= MANY_LEFT:
-                break
-        return scanned, near
+            last = np.sort(high, axis=1)[:, [(top or 0) - 1]]
+            return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
+
+        scanned = self._scan(question, method, fine=every and len(question.rows) >= FEW_PROBES)
+        near = near_by(scanned)
+        if not every and near.mean() > MANY_LEFT:
+            scanned = self._scan(question, method, fine=True)
+            near = near_by(scanned)
+        self._measure_centroids(question, scanned, *np.nonzero(near[question.query_of_probe]))
+        return scanned, near_by(scanned)  # with exact centroids, fewer are left whose images have to be measured
+
+    def _measure_centroids(self, question: Question, scanned: Scanned, probe: Ints, disorder: Ints) -> None:
+        """Puts exact distances in the place of bounds; centroids of what is left of a disorder are exact already."""
+        whole = scanned.lower.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
+        place = probe[whole], disorder[whole]
+        exact = self.centroids(question.centroid).distances(place[1], question.rows, place[0])
+        scanned.lower.centroid[place] = scanned.upper.centroid[place] = exact
 
     def _scan(self, question: Question, method: Method, *, fine: bool) -> Scanned:
         shape = len(question.rows), len(self.gallery.disorders)
@@ -197,7 +203,6 @@ class Searcher:
         parts = self.parts.ask(partial(scan_part, question=question, fine=fine))
         centroids = scan(self.centroids(question.centroid), question.rows, fine=fine)
         centroid = [bound.T.astype(np.float64) for bound in (centroids.lower, centroids.upper)]
-        measured: dict[tuple[int, int], float] = {}
         if question.lost:
             images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
         for (query, disorder_id), rest in added_up(part.rest for part in parts).items():
@@ -206,7 +211,7 @@ class Searcher:
             neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[place[1]]))
             for probe in place[0].tolist():
                 [distance] = pair_distances(_unit_row(rest.sums), question.rows[[probe]])
-                measured[probe, place[1]] = centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
+                centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
         lower, upper = (self._merged([getattr(part, name) for part in parts], slots) for name in ("lower", "upper"))
         low, high = (
             Evidence(
@@ -221,7 +226,7 @@ class Searcher:
         )
         last = np.take_along_axis(upper, first_slot + neighbours - 1, axis=1).astype(np.float32)
         there, threshold = np.isfinite(lower[:, first_slot]), np.nextafter(last, np.float32(np.inf))
-        return Scanned(parts, low, high, there, neighbours, threshold, measured)
+        return Scanned(parts, low, high, there, neighbours, threshold)
 
     def _merged(self, bounds: Sequence[Float32s], slots: Ints) -> Float64s:
         """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
@@ -249,12 +254,9 @@ class Searcher:
             asks.append(partial(measure_part, question=question, pairs=pairs, lower_of_labels=part.lower_of_labels))
             asked.append(here)
         first, distance, who = _joined(self.parts.ask_each(asks), asked, neighbours)
-        centroid = self.centroids(question.centroid).distances(disorder, question.rows, probe)
-        images, patients = (
-            of[probe, disorder] for of in (scanned.lower.gallery_images, scanned.lower.gallery_patients)
-        )
-        for pair in np.flatnonzero(images < self.gallery.images_of_disorder[disorder]).tolist():
-            centroid[pair] = scanned.centroid_of_rest[int(probe[pair]), int(disorder[pair])]
+        images = scanned.lower.gallery_images[probe, disorder]
+        patients = scanned.lower.gallery_patients[probe, disorder]
+        centroid = scanned.lower.centroid[probe, disorder]
         nearest = distance[first]
         mean = nearest if len(distance) == len(first) else np.add.reduceat(distance, first) / neighbours
         scored = method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))

@@ -136,7 +136,7 @@ def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
 
 def _row_reader(path: Path, matrix: npt.NDArray[Any]) -> Callable[[Ints], npt.NDArray[Any]]:
     """Reads single rows from the file: around a row that is read in its map, the system reads and maps megabytes."""
-    if not hasattr(os, "pread"):  # not on every system
+    if not hasattr(os, "preadv"):  # not on every system
         return partial(matrix.take, axis=0)
     descriptor, first, length = os.open(path, os.O_RDONLY), matrix.base.offset, matrix.strides[0]  # type: ignore[union-attr]
     if hasattr(os, "posix_fadvise"):
@@ -145,7 +145,8 @@ def _row_reader(path: Path, matrix: npt.NDArray[Any]) -> Callable[[Ints], npt.ND
     def read(rows: Ints) -> npt.NDArray[Any]:
         found = np.empty((len(rows), *matrix.shape[1:]), matrix.dtype)
         for place, row in enumerate(rows.tolist()):
-            found[place] = np.frombuffer(os.pread(descriptor, length, first + row * length), matrix.dtype)
+            if os.preadv(descriptor, [found[place]], first + row * length) != length:
+                raise CorruptGalleryError(f"{path.name} is cut short: delete it, mien makes it again")
         return found
 
     finalize(read, os.close, descriptor)
