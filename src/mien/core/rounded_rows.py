@@ -20,7 +20,6 @@ from mien.core.arrays import Float32s, Float64s, Floats, Int8s, Ints
 from mien.core.byte_products import byte_products, on_all_cores
 
 LetGo = Callable[[int, int], None]  # of rows that were scanned, where they are mapped from a file
-Pick = Callable[[Ints], Float32s]
 
 LARGEST_BYTE = 127
 BYTES_PER_BLOCK = 1 << 24  # of rounded rows that are scanned at a time
@@ -40,7 +39,7 @@ class RoundedRows:
     steps: Float32s  # (rows, 2): the step, and an upper bound of the length that rounding took away
     let_go_exact: LetGo = keep
     let_go_codes: LetGo = keep
-    picked: Pick | None = None  # reads some exact rows past the map
+    picked: Callable[[Ints], Float32s] | None = None  # reads some exact rows past the map
 
     @classmethod
     def of(cls, exact: Float32s) -> RoundedRows:

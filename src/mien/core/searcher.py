@@ -178,10 +178,9 @@ class Searcher:
             return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
 
         scanned = self._scan(question, method, fine=every and len(question.rows) >= FEW_PROBES)
-        near = near_by(scanned)
-        if not every and near.mean() > MANY_LEFT:
+        if not every and near_by(scanned).mean() > MANY_LEFT:
             scanned = self._scan(question, method, fine=True)
-            near = near_by(scanned)
+        near = near_by(scanned)
         self._measure_centroids(question, scanned, *np.nonzero(near[question.query_of_probe]))
         return scanned, near_by(scanned)  # with exact centroids, fewer are left whose images have to be measured
 
@@ -189,8 +188,8 @@ class Searcher:
         """Puts exact distances in the place of bounds; centroids of what is left of a disorder are exact already."""
         whole = scanned.lower.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
         place = probe[whole], disorder[whole]
-        exact = self.centroids(question.centroid).distances(place[1], question.rows, place[0])
-        scanned.lower.centroid[place] = scanned.upper.centroid[place] = exact
+        measured = self.centroids(question.centroid).distances(place[1], question.rows, place[0])
+        scanned.lower.centroid[place] = scanned.upper.centroid[place] = measured
 
     def _scan(self, question: Question, method: Method, *, fine: bool) -> Scanned:
         shape = len(question.rows), len(self.gallery.disorders)
