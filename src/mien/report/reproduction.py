@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from mien.core.answers import NOTICE
 from mien.core.errors import MienError
-from mien.core.progress import Progress
 from mien.core.study import Release, Study
-from mien.evaluation.agreement import (
-    METHODS,
-    Cell,
-    accuracy_cells,
-    mean_absolute_error,
-    mean_cells,
-    worst,
-)
-from mien.evaluation.comparison import Comparison, ImagePlaces
-from mien.evaluation.evaluated_patients import evaluated_folds
-from mien.evaluation.experiment_context import ExperimentContext, Tables, rows_of
-from mien.evaluation.experiments import EXPERIMENTS, methods_of
+from mien.evaluation.agreement import Cell, mean_absolute_error, worst
+from mien.evaluation.comparison import ImagePlaces
+from mien.evaluation.experiment_context import Tables, rows_of
+from mien.evaluation.experiments import EXPERIMENTS
 from mien.evaluation.findings import Finding
-from mien.evaluation.paper_statements import findings
-from mien.evaluation.side_by_side import as_finished
+from mien.evaluation.study_run import NamedProgress, Sibling, run_study
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
@@ -41,7 +31,6 @@ RESULTS, PAGE = "results.json", "index.html"
 SHOWN = {needed for needed, _ in FIGURES.values()} | {name for section in SECTIONS for name in section.tables}
 TABLES = SHOWN | {"confounders_missing"}
 FIGURE_FILES = [f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")]
-NamedProgress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
 
 
 class Reproduction(NamedTuple):
@@ -69,59 +58,27 @@ def reproduce(
     force: bool = False,
     releases: Sequence[Release] = (),
     parts: ImagePlaces | None = None,
-    siblings: Sequence[tuple[Callable[[], Study], ImagePlaces | None]] = (),
+    siblings: Sequence[Sibling] = (),
     progress: NamedProgress = lambda _what, _done, _all: None,
 ) -> Reproduction:
-    """Runs all experiments, or some only, and writes all files.
-
-    `parts`: where the gallery images are, if not here. Siblings are simulated alike, each with the places of its own:
-    the agreement is the mean over all.
-    """
+    """Runs a study (`run_study`) and writes all files; figures are drawn while other experiments run."""
     check_out(out, force=force)
-    names = ["compare", *only, *["siblings"] * len(siblings), "figures"]
-    steps = iter(range(len(names)))
-
-    def step(name: str) -> Progress:
-        done = next(steps)
-        progress(name.replace("_", " "), 100 * done, 100 * len(names))
-        return lambda part, of: progress(
-            name.replace("_", " "), 100 * done + 100 * part // max(of, 1), 100 * len(names)
-        )
-
-    comparison = Comparison(
-        study.encodings,
-        evaluated_folds(study),
-        methods=methods_of(only),
-        parts=parts,
-        progress=step("compare"),
-    )
-    context = ExperimentContext(study, comparison, seed, releases)
     note = f"{'Simulated data' if study.simulated else 'Data'}: {study.source} · mien {__version__} · seed {seed}"
     with TemporaryDirectory() as figures:  # because what is in `out` without results is nobody's report
-        found: dict[str, Tables] = {}
-        for name, of_experiment in as_finished(lambda name: EXPERIMENTS[name](context), only):
-            step(name)
-            found[name] = of_experiment
-            _draw(of_experiment, Path(figures), note)  # while other experiments run
-        tables = {name: rows for experiment in only for name, rows in found[experiment].items()}
-        cells = [accuracy_cells(comparison)]
-        protocol = protocol_document(study, comparison, seed=seed)
-        for sibling, places in siblings:
-            other = sibling()
-            compared = Comparison(
-                other.encodings,
-                evaluated_folds(other),
-                methods=METHODS,
-                galleries=["unified"],
-                parts=places,
-                progress=step("siblings"),
-            )
-            cells.append(accuracy_cells(compared))
-        tables["agreement"] = mean_cells(cells)
-        done = Reproduction(study, protocol, tables, findings(tables), len(cells), note)
-        step("figures")
-        several = f", mean of {len(cells)} seeds from there on" if siblings else ""
-        _draw({"agreement": tables["agreement"]}, Path(figures), note + several)
+        run = run_study(
+            study,
+            seed=seed,
+            only=only,
+            releases=releases,
+            parts=parts,
+            siblings=siblings,
+            progress=progress,
+            on_tables=lambda tables: _draw(tables, Path(figures), note),
+        )
+        several = f", mean of {run.runs} seeds from there on" if siblings else ""
+        _draw({"agreement": run.tables["agreement"]}, Path(figures), note + several)
+        protocol = protocol_document(study, run.comparison, seed=seed)
+        done = Reproduction(study, protocol, run.tables, run.findings, run.runs, note)
         _write(out, done, Path(figures))
     return done
 
