@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from mien.storage.formats.gmdb_folder import read_gmdb
 from mien.storage.loading import LeftOut, Source, load_cohort
 
 if TYPE_CHECKING:
-    from mien.evaluation.comparison import ImagePlaces  # scipy is heavy
+    from mien.cluster.studies import ImagesOnCluster  # scipy is heavy
 
 GmdbOption = Annotated[
     Path | None, typer.Option("--gmdb", metavar="DIR", help="A folder with the tables of a GMDB version.")
@@ -92,7 +92,7 @@ def evaluate(
     if strict:
         study.refuse_tested_in_gallery()
     with on_cluster(cluster) as places, show.progress("comparing") as report:
-        parts = places.of_file(cohort or encodings or Path())
+        parts = places.of_file(cohort or encodings or Path()) if places else None
         comparison = Comparison(
             study.encodings,
             evaluated_folds(study),
@@ -111,29 +111,11 @@ def evaluate(
         show_study.print_results(results, published=cohort is None and not per_image)
 
 
-class StudyImages(Protocol):
-    """Says which workers hold the gallery images of a study; None: this process."""
-
-    def of_file(self, path: Path, /) -> ImagePlaces | None:
-        """For the images of an encodings file."""
-
-    def of_simulation(self, seed: int, growth: int, /) -> ImagePlaces | None:
-        """For the images of a simulated GMDB."""
-
-
-class _WithoutCluster:
-    def of_file(self, _path: Path, /) -> None:
-        return None
-
-    def of_simulation(self, _seed: int, _growth: int, /) -> None:
-        return None
-
-
 @contextmanager
-def on_cluster(where: str | None) -> Iterator[StudyImages]:
-    """Connects to a cluster, if one is named."""
+def on_cluster(where: str | None) -> Iterator[ImagesOnCluster | None]:
+    """Connects to a cluster, where the gallery images of studies are then; None without one."""
     if where is None:
-        yield _WithoutCluster()
+        yield None
     else:
         from mien.cluster.connection import connected  # noqa: PLC0415 heavy
         from mien.cluster.studies import ImagesOnCluster  # noqa: PLC0415

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,8 @@ def encode_photos(encoder: EncodesPhotos, photos: Sequence[Photo], journal: Path
     """Encodes photos and shows progress. With a journal, a run that was cut off goes on."""
     with show.progress("encoding photos") as report:
         if journal is not None:
-            opened = Journal(journal, encoder.encoder)
-            try:
+            with closing(Journal(journal, encoder.encoder)) as opened:
                 return encode_into(opened, encoder, photos, report)
-            finally:
-                opened.close()
         results = []
         for result in encoder.encode(photos):
             results.append(result)

@@ -59,6 +59,9 @@ def reproduce(
     alike = simulated and not only and growth is None
     others = range(seed + 1, seed + SIMULATED_RUNS) if alike else ()
     with on_cluster(cluster) as places, show.named_progress("reproducing") as report:
+        parts = None
+        if places:
+            parts = places.of_simulation(seed, growth or 1) if simulated else places.of_file(encodings or Path())
         done = reproduction.reproduce(
             study,
             out,
@@ -66,8 +69,10 @@ def reproduce(
             force=force,
             only=chosen,
             releases=releases,
-            parts=places.of_simulation(seed, growth or 1) if simulated else places.of_file(encodings or Path()),
-            siblings=[(partial(simulated_gmdb, other), places.of_simulation(other, 1)) for other in others],
+            parts=parts,
+            siblings=[
+                (partial(simulated_gmdb, other), places.of_simulation(other, 1) if places else None) for other in others
+            ],
             progress=report,
         )
     if json:

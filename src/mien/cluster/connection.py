@@ -29,12 +29,8 @@ LOCAL_CONFIG: dict[str, Any] = {"distributed.scheduler.http.routes": [], "distri
 LOGGERS = ("distributed", "tornado")  # silenced: mien reports their errors itself, in one line
 
 
-def silent(_line: str) -> None:
-    """Drops messages about waiting."""
-
-
 @contextmanager
-def connected(where: str, say: Callable[[str], None] = silent) -> Iterator[Cluster]:
+def connected(where: str, say: Callable[[str], None] = lambda _line: None) -> Iterator[Cluster]:
     """Connects to a cluster.
 
     `where` is `local`, a scheduler's address (tcp://host:port, tls://host:port) or its scheduler file.

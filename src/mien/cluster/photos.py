@@ -32,33 +32,23 @@ class ClusterEncoder:
         batches = [photos[start : start + PHOTOS_PER_BATCH] for start in range(0, len(photos), PHOTOS_PER_BATCH)]
         answers = self.cluster.run_in_order(encode_on_worker, (self._task(batch) for batch in batches))
         for batch, answer in zip(batches, answers, strict=True):
-            if isinstance(answer, list):
-                yield from answer
-            else:
-                yield from self._one_by_one(batch, answer)
+            yield from answer if isinstance(answer, list) else self._one_by_one(batch, answer)
 
     def _one_by_one(self, batch: Sequence[Photo], error: Exception) -> Iterator[Result]:
         """Encodes the photos of a batch that killed its workers one by one; refuses those that kill them again."""
-        if not is_killed(error):
+        if not killed(error):
             raise error
         for photo in batch:
             [answer] = self.cluster.run_in_order(encode_on_worker, [self._task([photo])])
             if isinstance(answer, list):
                 yield from answer
-            elif is_killed(answer):
-                yield RefusedPhoto(photo.image_id, f"{killed(answer)}: try it alone, or make it smaller")
+            elif reason := killed(answer):
+                yield RefusedPhoto(photo.image_id, f"{reason}: try it alone, or make it smaller")
             else:
                 raise answer
 
     def _task(self, photos: Sequence[Photo]) -> tuple[list[Photo | RefusedPhoto], str, Encoder]:
         return [_with_bytes(photo) for photo in photos], self.address, self.encoder
-
-
-def is_killed(error: Exception) -> bool:
-    """Whether a task killed its workers."""
-    from distributed import KilledWorker  # noqa: PLC0415 heavy
-
-    return isinstance(error, KilledWorker)
 
 
 def _with_bytes(photo: Photo) -> Photo | RefusedPhoto:

@@ -217,7 +217,11 @@ def explained() -> Iterator[None]:
         raise ClusterError(f"the scheduler is gone ({type(error).__name__}): start the cluster again") from error
 
 
-def killed(error: Exception) -> str:
-    """The message for a task that killed its workers."""
+def killed(error: Exception) -> str | None:
+    """The message for a task that killed its workers; None for any other error."""
+    from distributed import KilledWorker  # noqa: PLC0415 heavy
+
+    if not isinstance(error, KilledWorker):
+        return None
     attempts = getattr(error, "allowed_failures", 0) + 1
     return f"{attempts} workers died, one after the other, at the same work"

@@ -1,4 +1,4 @@
-"""Aligns a face by its landmarks: makes the crop that an ArcFace-style network takes."""
+"""Aligns a face by its landmarks: makes the crop that an ArcFace-style network takes, and its four views."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 
 from mien.core.arrays import Floats
+from mien.core.encoder import VIEWS
 from mien.encoding.photo import Pixels
 
 CROP_SIDE = 112
@@ -40,6 +41,12 @@ def levelling(landmarks: Floats) -> Floats:
 def aligned_crop(photo: Pixels, landmarks: Floats) -> Pixels:
     """The face, with its landmarks where the networks expect them."""
     return warped(photo, similarity(landmarks, LANDMARKS_ON_CROP), (CROP_SIDE, CROP_SIDE))
+
+
+def views_of(crop: Pixels) -> Pixels:
+    """The crop plain, gray, mirrored, and gray and mirrored (4, height, width, 3)."""
+    gray = cv2.cvtColor(cv2.cvtColor(crop, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    return np.stack([(gray if is_gray else crop)[:, :: -1 if flip else 1] for flip, is_gray in VIEWS])
 
 
 def warped(photo: Pixels, matrix: Floats, size: tuple[int, ...]) -> Pixels:

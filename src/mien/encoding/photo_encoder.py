@@ -22,24 +22,19 @@ from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
 from mien.core.encoder import VIEWS, Encoder
 from mien.core.errors import Box, InvalidPhotoError, SeveralFacesError
-from mien.encoding.alignment import CROP_SIDE
+from mien.encoding.alignment import CROP_SIDE, views_of
 from mien.encoding.detection import Detector
 from mien.encoding.manifest import EncoderManifest
 from mien.encoding.network import Network
 from mien.encoding.photo import Pixels, check_bytes, decode_photo
 from mien.encoding.quality import PhotoFacts, facts_of
 from mien.encoding.subject import Choice, Subject, find_subject
-from mien.encoding.views import views_of
 
 cv2.setNumThreads(1)  # photos are spread over the cores already
 
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
 
 ReportSeconds = Callable[[str, float], None]  # called with the name of a stage, and how many seconds it took
-
-
-def unreported(_stage: str, _seconds: float) -> None:
-    """Drops the times of the stages."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +114,11 @@ class PhotoEncoder:
         finally:
             pool.shutdown(cancel_futures=True)  # a caller that stops early does not wait for the rest
 
-    def encode_batch(self, photos: Sequence[Photo], report_seconds: ReportSeconds = unreported) -> list[Result]:
+    def encode_batch(self, photos: Sequence[Photo], report_seconds: ReportSeconds | None = None) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
         return self.encode_subjects(photos, [self.find_face(photo, report_seconds) for photo in photos], report_seconds)
 
-    def find_face(self, photo: Photo, report_seconds: ReportSeconds = unreported) -> Subject | RefusedPhoto:
+    def find_face(self, photo: Photo, report_seconds: ReportSeconds | None = None) -> Subject | RefusedPhoto:
         """The face to encode, or the refusal of the photo."""
         try:
             with _timed("reading", report_seconds):
@@ -141,7 +136,7 @@ class PhotoEncoder:
         self,
         photos: Sequence[Photo],
         subjects: Sequence[Subject | RefusedPhoto],
-        report_seconds: ReportSeconds = unreported,
+        report_seconds: ReportSeconds | None = None,
     ) -> list[Result]:
         """Embeds the faces that were found on photos; refusals stay as they are."""
         crops = [subject.crop for subject in subjects if isinstance(subject, Subject)]
@@ -195,7 +190,8 @@ def _checked(image_id: str, embedding: Float32s, subject: Subject) -> Result:
 
 
 @contextmanager
-def _timed(stage: str, report_seconds: ReportSeconds) -> Iterator[None]:
+def _timed(stage: str, report_seconds: ReportSeconds | None) -> Iterator[None]:
     started = perf_counter()
     yield
-    report_seconds(stage, perf_counter() - started)
+    if report_seconds is not None:
+        report_seconds(stage, perf_counter() - started)

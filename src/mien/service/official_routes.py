@@ -39,28 +39,23 @@ AnswerPhoto = Callable[[PatientRanker, bytes], dict[str, Any]]
 def official_routes(ranker: PatientRanker) -> APIRouter:
     """All routes of the official service."""
     routes = APIRouter(responses=PROBLEMS, tags=["as the official service"])
-    queue, settings = ranker.queue, ranker.settings
-    base64_body = body_of("application/json", Base64Photo.model_json_schema())
-    file_body = body_of("multipart/form-data", FILE)
+    base64_photo = body_of("application/json", Base64Photo.model_json_schema()), read_json, photo_of
+    read_file = partial(read_form, settings=ranker.settings, name="file")
+    file_photo = body_of("multipart/form-data", FILE), read_file, only_photo
 
-    def add_base64_route(path: str, answer: AnswerPhoto) -> None:
+    def add_route(path: str, answer: AnswerPhoto, sent_as: tuple[dict[str, Any], Any, Any]) -> None:
+        body, read, photo = sent_as
+
         async def route(request: Request) -> Response:
-            return await answered(request, queue, read_json, lambda body: answer(ranker, photo_of(body)))
+            return await answered(request, ranker.queue, read, lambda received: answer(ranker, photo(received)))
 
-        routes.post(path, response_model=None, openapi_extra=base64_body, summary=answer.__doc__)(route)
+        routes.post(path, response_model=None, openapi_extra=body, summary=answer.__doc__)(route)
 
-    def add_file_route(path: str, answer: AnswerPhoto) -> None:
-        async def route(request: Request) -> Response:
-            read = partial(read_form, settings=settings, name="file")
-            return await answered(request, queue, read, lambda form: answer(ranker, only_photo(form)))
-
-        routes.post(path, response_model=None, openapi_extra=file_body, summary=answer.__doc__)(route)
-
-    add_base64_route("/predict", predict)
-    add_file_route("/predict_file", predict)
-    add_base64_route("/encode", encode)
-    add_file_route("/encode_file", encode)
-    add_base64_route("/crop", crop)
+    add_route("/predict", predict, base64_photo)
+    add_route("/predict_file", predict, file_photo)
+    add_route("/encode", encode, base64_photo)
+    add_route("/encode_file", encode, file_photo)
+    add_route("/crop", crop, base64_photo)
 
     @routes.get("/status", response_model=None)
     async def status() -> Response:

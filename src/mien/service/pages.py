@@ -20,7 +20,7 @@ from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
 from mien.report.rankings import ranking_rows, separated
 from mien.service.api import disorder_list
-from mien.service.disorder_map import FEWEST, place_of_patient
+from mien.service.disorder_map import FEWEST, Place, place_of_patient
 from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker, RefusedPhotosProblem, UploadResult
 from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
@@ -74,7 +74,7 @@ class Pages:
 
     def start(self) -> Response:
         """The start page."""
-        return self._page(self.ranker.gallery.newest())
+        return HTMLResponse(self._render_page(self.ranker.gallery.newest().as_dict()))
 
     def answer(self, form: Form) -> tuple[Response, dict[str, Any]]:
         """The page with an answer, or the answer as a file; and the document behind it."""
@@ -96,31 +96,26 @@ class Pages:
             with_faces = fields.get("faces_in_file") == "on"
             return self._file(answer, download, with_faces=with_faces), answer.document
         shown = self._shown(answer)
-        shown["answer"]["map"] = self._map(answer)
+        coarse = self.ranker.settings.coarse
+        place = None if coarse else place_of_patient(answer.disorders, self.ranker.gallery.map)
+        shown["answer"]["map"] = self._map(answer.gallery, place)
         html = self._render_page(answer.document["gallery"], **shown, chosen=fields.get("patient"))
         return HTMLResponse(html), answer.document
 
     def refusal(self, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
         """The page with what was wrong."""
-        page = self._page(
-            self.ranker.gallery.newest(),
-            status=problem.status,
-            problem=problem.document,
-            photos=cards,
-            chosen=form.fields.get("patient"),
-        )
-        page.headers.update(problem.headers)
-        return page
+        gallery, chosen = self.ranker.gallery.newest().as_dict(), form.fields.get("patient")
+        html = self._render_page(gallery, problem=problem.document, photos=cards, chosen=chosen)
+        return HTMLResponse(html, problem.status, problem.headers)
 
     def gallery(self) -> Response:
         """What the gallery holds."""
         gallery = self.ranker.gallery.newest()
         listed = disorder_list(gallery.roster)
         by_name = sorted(listed, key=lambda one: natural_order(one["disorder_name"] or one["disorder_id"]))
-        points = self.ranker.gallery.points(gallery)
-        drawn = {"points": points, "place": None} if points else None
-        html = self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=drawn)
-        return HTMLResponse(html)
+        return HTMLResponse(
+            self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=self._map(gallery, None))
+        )
 
     def _shown(self, answer: Answer, *, pictures: bool = True) -> dict[str, Any]:
         """What page and file show of an answer."""
@@ -134,15 +129,10 @@ class Pages:
     def _cards(self, uploads: Sequence[UploadResult], *, pictures: bool = True) -> list[dict[str, Any]]:
         return self.ranker.queue.run_on_cores(partial(photo_card, pictures=pictures), uploads)
 
-    def _map(self, answer: Answer) -> dict[str, Any] | None:
-        """The map of disorders, with the place of the patient unless the service is coarse."""
-        served, coarse = self.ranker.gallery, self.ranker.settings.coarse
-        place = None if coarse else place_of_patient(answer.disorders, served.map)
-        points = served.points(answer.gallery)
+    def _map(self, gallery: Gallery, place: Place | None) -> dict[str, Any] | None:
+        """The map of disorders, with the place of the patient if it is given."""
+        points = self.ranker.gallery.points(gallery)
         return {"points": points, "place": place and dict(zip("xy", place, strict=True))} if points else None
-
-    def _page(self, gallery: Gallery, *, status: int = 200, **values: Any) -> Response:
-        return HTMLResponse(self._render_page(gallery.as_dict(), **values), status)
 
     def _render_page(self, gallery: dict[str, Any], **values: Any) -> str:
         ranker = self.ranker

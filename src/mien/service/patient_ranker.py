@@ -116,15 +116,13 @@ class PatientRanker:
         gallery = self.gallery.newest()
         if not each_photo or method.fusion == "none":
             rankings = self.batcher.rank(gallery, query, method, top)
-            return Answer(self.shown(ranking_document(rankings, gallery, method)), gallery, rankings[0].disorders)
-        with self.batcher.ranking_lock:
-            examination = examine(gallery, query, method, top=top)
-        document = self.shown(examination_document(examination, gallery, method))
-        return Answer(document, gallery, examination.ranking.disorders)
-
-    def shown(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The document as this service may show it."""
-        return coarse_document(document) if self.settings.coarse else document
+            document = ranking_document(rankings, gallery, method)
+        else:
+            with self.batcher.ranking_lock:
+                examination = examine(gallery, query, method, top=top)
+            rankings, document = [examination.ranking], examination_document(examination, gallery, method)
+        document = coarse_document(document) if self.settings.coarse else document
+        return Answer(document, gallery, rankings[0].disorders)
 
     def loaded_encoder(self) -> PhotoEncoder:
         """The encoder, or a problem where photos cannot be ranked."""
