@@ -6,6 +6,8 @@ import numpy as np
 
 from mien import Cohort, Disorder, Encodings, Label
 
+from oracle import plain
+
 
 def random_cohort(
     rng,
@@ -48,11 +50,10 @@ def random_query_arrays(rng, cohort, images):
 
 
 def as_plain_gallery(cohort, without=()):
-    """{disorder_id: [(patient_id, embedding as lists), ...]} for the oracle."""
-    row_of = {image_id: row for row, image_id in enumerate(cohort.roster.image_ids)}
+    """{disorder_id: [(patient_id, embedding), ...]} for the oracle."""
+    embedding_of = dict(zip(cohort.roster.image_ids, plain(cohort.embeddings), strict=True))
     gallery = {}
     for image_id, patient_id, disorder_id in cohort.roster.labels():
         if patient_id not in without:
-            embedding = cohort.embeddings[row_of[image_id]].astype(float).tolist()
-            gallery.setdefault(disorder_id, []).append((patient_id, embedding))
+            gallery.setdefault(disorder_id, []).append((patient_id, embedding_of[image_id]))
     return gallery

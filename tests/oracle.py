@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from functools import lru_cache
+
+
+class PlainEmbedding(list):
+    """Vectors as lists of floats. It is equal to itself only: distances and means of it are worked out once."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+def plain(embeddings):
+    """Arrays (images, representations, dimensions) as embeddings for the oracle."""
+    return [PlainEmbedding(embedding) for embedding in embeddings.astype(float).tolist()]
 
 
 def cosine_distance(u, v):
@@ -25,12 +38,20 @@ def mean(embeddings):
     ]
 
 
+known_distance = lru_cache(maxsize=200_000)(distance)
+
+
+@lru_cache(maxsize=10_000)
+def known_mean(*embeddings):
+    return PlainEmbedding(mean(embeddings))
+
+
 def disorder_distance(probe, images, method, photos):
     """Distance of an embedding to a disorder [(patient_id, embedding), ...]; its query has so many photos."""
     by_patient = {}
     for patient_id, embedding in images:
         by_patient.setdefault(patient_id, []).append(embedding)
-    in_order = sorted(distance(probe, embedding) for _, embedding in images)
+    in_order = sorted(known_distance(probe, embedding) for _, embedding in images)
 
     def nearest(k=1):
         return math.fsum(in_order[:k]) / k
@@ -39,7 +60,7 @@ def disorder_distance(probe, images, method, photos):
         return nearest(math.ceil(Decimal(str(method.parameters["alpha"])) * len(images)))
 
     def centroid():
-        return distance(probe, mean([mean(embeddings) for embeddings in by_patient.values()]))
+        return known_distance(probe, known_mean(*(known_mean(*embeddings) for embeddings in by_patient.values())))
 
     def mixed(of_images):
         return method.parameters["lambda"] * centroid() + (1 - method.parameters["lambda"]) * of_images
@@ -51,7 +72,7 @@ def disorder_distance(probe, images, method, photos):
 
     return {
         "nearest": nearest,
-        "image-centroid": lambda: distance(probe, mean([embedding for _, embedding in images])),
+        "image-centroid": lambda: known_distance(probe, known_mean(*(embedding for _, embedding in images))),
         "patient-centroid": centroid,
         "hybrid": lambda: mixed(nearest()),
         "proportional": proportional,
@@ -61,8 +82,11 @@ def disorder_distance(probe, images, method, photos):
 
 
 def ranking(query_embeddings, gallery, method):
-    """[(distance, disorder_id), ...] in order; gallery is {disorder_id: [(patient_id, embedding), ...]}."""
-    probes = [mean(query_embeddings)] if method.fusion == "embedding" else query_embeddings
+    """[(distance, disorder_id), ...] in order; gallery is {disorder_id: [(patient_id, embedding), ...]}.
+
+    All embeddings are plain ones: `plain` makes them.
+    """
+    probes = [known_mean(*query_embeddings)] if method.fusion == "embedding" else query_embeddings
     return sorted(
         (
             math.fsum(disorder_distance(probe, images, method, len(query_embeddings)) for probe in probes)
@@ -81,9 +105,15 @@ def true_rank(order, disorder_id):
     return sum(1 for distance, _ in order if round(distance, 9) <= round(own[0], 9))
 
 
+@lru_cache(maxsize=2)
+def embeddings_of(study):
+    """{image_id: embedding} of a whole study."""
+    return dict(zip(study.encodings.image_ids, plain(study.encodings.embeddings), strict=True))
+
+
 def fold_ranks(study, fold, test_set, gallery_name, method, *, leave_out=True):
     """{(patient_id, disorder_id): [rank, ...]} of one fold; a patient's own images are left out of the gallery."""
-    embedding_of = dict(zip(study.encodings.image_ids, study.encodings.embeddings.astype(float).tolist(), strict=True))
+    embedding_of = embeddings_of(study)
     own = fold.frequent if test_set.endswith("freq") else fold.rare
     labels = [*fold.frequent.gallery, *fold.rare.gallery] if gallery_name == "unified" else own.gallery
     cases = {}

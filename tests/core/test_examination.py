@@ -22,7 +22,7 @@ def test_every_list_agrees_with_plain_loops(seed, photos, method):
     rng = np.random.default_rng(seed)
     cohort = random_cohort(rng)
     arrays = random_query_arrays(rng, cohort, photos)
-    gallery, plain = as_plain_gallery(cohort), arrays.astype(float).tolist()
+    gallery, plain = as_plain_gallery(cohort), oracle.plain(arrays)
     answer = examine(cohort, Query.of(arrays), method, top=None)
     assert answer.ranking == rank(cohort, Query.of(arrays), method, top=None)[0]
     for photo in range(photos):
@@ -73,7 +73,7 @@ def test_the_own_patient_is_left_out_of_every_list(rng):
     assert answer.ranking.excluded_gallery_patients == (own,)
     assert own not in {case.patient_id for of in answer.evidence for case in of.nearest_cases}
     gallery = as_plain_gallery(cohort, without=[own])
-    second = oracle.ranking([arrays[1].astype(np.float32).astype(float).tolist()], gallery, FULL)
+    second = oracle.ranking(oracle.plain(arrays[1:].astype(np.float32)), gallery, FULL)
     assert_stands(answer, lambda of: of.without, 0, second)
     assert_stands(answer, lambda of: of.alone, 1, second)
 

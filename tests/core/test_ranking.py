@@ -32,7 +32,7 @@ def test_every_method_agrees_with_plain_loops(seed, representations, dimensions,
     rng = np.random.default_rng(seed)
     cohort = random_cohort(rng, representations=representations, dimensions=dimensions, disorders=disorders)
     query = random_query_arrays(rng, cohort, query_images)
-    gallery, plain_query = as_plain_gallery(cohort), query.astype(float).tolist()
+    gallery, plain_query = as_plain_gallery(cohort), oracle.plain(query)
     for method in ALL_METHODS:
         rankings = rank(cohort, Query.of(query), method, top=None)
         if method.fusion == "none":
@@ -120,20 +120,26 @@ def test_disorders_that_share_all_their_patients_tie_in_a_large_gallery(rng):
             assert [f"x{this[1:]}" for this in ids[::2]] == ids[1::2]
 
 
+@pytest.fixture(scope="module")
+def own_patients():
+    """A cohort; each of its patients as a query, with plain photos and the plain gallery of all others."""
+    cohort = random_cohort(np.random.default_rng(20_26), disorders=9, two_disorder_patients=3)
+    return cohort, [
+        (query, oracle.plain(query.encodings.embeddings), as_plain_gallery(cohort, without={query.patient_id}))
+        for query in cohort.queries()
+    ]
+
+
 @pytest.mark.parametrize("method", ALL_METHODS, ids=str)
-def test_the_querys_own_patient_is_left_out_as_if_it_had_never_been_there(rng, method):
-    cohort = random_cohort(rng, disorders=9, two_disorder_patients=3)
-    for query in cohort.queries():
-        own = query.patient_id
+def test_the_querys_own_patient_is_left_out_as_if_it_had_never_been_there(own_patients, method):
+    cohort, queries = own_patients
+    for query, photos, expected_gallery in queries:
         rankings = rank(cohort, query, method, top=None)
-        expected_gallery = as_plain_gallery(cohort, without={own})
         for ranking, images in zip(
-            rankings,
-            [[e] for e in query.encodings.embeddings] if method.fusion == "none" else [query.encodings.embeddings],
-            strict=True,
+            rankings, [[photo] for photo in photos] if method.fusion == "none" else [photos], strict=True
         ):
-            assert ranking.excluded_gallery_patients == (own,)
-            assert_agrees(ranking, oracle.ranking([e.astype(float).tolist() for e in images], expected_gallery, method))
+            assert ranking.excluded_gallery_patients == (query.patient_id,)
+            assert_agrees(ranking, oracle.ranking(images, expected_gallery, method))
             for line in ranking.disorders:
                 images_left = expected_gallery[line.disorder_id]
                 assert line.gallery_images == len(images_left)
