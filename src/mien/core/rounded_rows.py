@@ -49,6 +49,9 @@ class RoundedRows:
     def __len__(self) -> int:
         return len(self.exact)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RoundedRows, (self.exact, self.codes, self.steps)  # a file stays where it is
+
     def pick(self, rows: Ints) -> Float32s:
         """Some exact rows."""
         return self.exact[rows] if self.picked is None else self.picked(rows)
