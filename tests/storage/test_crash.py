@@ -161,12 +161,14 @@ def test_readers_beside_a_writer_see_whole_generations(tmp_path, cohort):
     readers = [Thread(target=read) for _ in range(3)]
     for reader in readers:
         reader.start()
-    for _ in range(8):
+    for changes in range(2, 201, 2):
         Gallery.add(directory, cohort)
         Gallery.remove_patients(directory, [extra])
+        if changes >= 16 and (len(seen) > 3 or failures):  # readers may be slow on a busy machine
+            break
     ended.set()
     for reader in readers:
         reader.join()
     assert failures == []
     assert len(seen) > 3
-    assert Gallery.open(directory).generation == 17
+    assert Gallery.open(directory).generation == 1 + changes
