@@ -16,6 +16,7 @@ from mien.storage.sharded import ShardedGallery
 
 from clusters import kill_a_worker, sharded
 from cohorts import random_cohort, random_query_arrays
+from scores import ALL_METHODS
 
 
 @pytest.fixture
@@ -37,6 +38,13 @@ def test_rankings_are_those_of_one_gallery_also_after_a_worker_is_lost(cluster, 
     kill_a_worker(cluster)
     assert rank(gallery, queries, top=None) == expected
     assert [shard["generation"] for shard in gallery.as_dict()["shards"]] == [1, 1, 1]
+
+
+def test_every_method_ranks_as_on_one_gallery(cluster, rng, cohort, tmp_path):
+    gallery = open_galleries(cluster, sharded(cohort, tmp_path, 3))
+    queries = queries_of(rng, cohort)[2:]  # one of them is in the gallery
+    for method in ALL_METHODS:
+        assert rank(gallery, queries, method, top=4) == rank(cohort, queries, method, top=4)
 
 
 def test_a_gallery_that_changes_meanwhile_is_not_mixed_up(cluster, rng, cohort, tmp_path):

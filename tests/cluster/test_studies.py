@@ -21,9 +21,10 @@ from mien.storage.formats.gmdb_folder import ENCODINGS, read_gmdb, write_gmdb
 
 from clusters import kill_a_worker
 from cohorts import random_cohort
+from scores import SIZE_AWARE
 from studies import small_gmdb
 
-METHODS = (BASELINE, Method("embedding", "image-centroid"))
+METHODS = (BASELINE, Method("embedding", "image-centroid"), Method("distance", SIZE_AWARE))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cl
     places = ImagesOnCluster(cluster).of_file(gmdb / ENCODINGS)
     assert document(parts=places, progress=killing) == expected
     assert len(steps) > 4  # in the middle
-    assert len(expected["results"]) == 16
+    assert len(expected["results"]) == 24
 
 
 @pytest.mark.long

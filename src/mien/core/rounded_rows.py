@@ -26,10 +26,6 @@ BYTES_PER_BLOCK = 1 << 24  # of rounded rows that are scanned at a time
 ROWS_MEASURED = 64  # at a time: 1.5 MB of GM-Arc's
 
 
-def keep(_start: int, _end: int) -> None:
-    """Rows that are in memory stay there."""
-
-
 @dataclass(frozen=True, eq=False)
 class RoundedRows:
     """Unit rows with their bytes."""
@@ -37,8 +33,8 @@ class RoundedRows:
     exact: Float32s  # (rows, width)
     codes: Int8s  # (rows, width): the row over its step, rounded
     steps: Float32s  # (rows, 2): the step, and an upper bound of the length that rounding took away
-    let_go_exact: LetGo = keep
-    let_go_codes: LetGo = keep
+    let_go_exact: LetGo = lambda _start, _end: None  # rows that are in memory stay there
+    let_go_codes: LetGo = lambda _start, _end: None
     picked: Callable[[Ints], Float32s] | None = None  # reads some exact rows past the map
 
     @classmethod
