@@ -61,7 +61,7 @@ def main() -> None:
         with TemporaryDirectory() as out:
             done = run_training(each, Path(out))
         layer = done.layer if each is run else first_layer(network, known[0])
-        head = accuracy(done.trainee.scores(asked[0]), asked[1], top=1)
+        head = accuracy(done.model.scores(asked[0]), asked[1], top=1)
         print(f"| {each.preset.epochs} | {head:.1f} | {rank_1(layer, known, asked):.1f} |")
     print(f"\n{len(data.classes)} persons, {time.perf_counter() - started:.0f} seconds in all")
 

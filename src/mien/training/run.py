@@ -50,9 +50,10 @@ class EpochLine(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """The result of a run: the trained layer and the log."""
+    """The result of a run: the trained layer, the model that it is part of, and the log."""
 
     layer: FeatureLayer
+    model: TrainableModel
     log: list[EpochLine]
 
 
@@ -110,7 +111,7 @@ def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] =
             log.append(EpochLine(epoch, float(np.mean(losses)), top1, top5, feature_rate, head_rate, steps))
             _save(folder / CHECKPOINT, run, model, log)
             progress(log[-1])
-    return Trained(model.layer, log)
+    return Trained(model.layer, model, log)
 
 
 def accuracy(scores: Float32s, class_of_row: Ints, *, top: int) -> float:
