@@ -3,16 +3,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MIEN_CACHE ?= $(CURDIR)/$(VENV)/cache
 
-.PHONY: demo test test-train check bench format clean
+# both workers are busy to the end, and most fixtures are built once
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+
+.PHONY: demo test test-long test-train check bench format clean
 
 demo: $(VENV)/installed
 	$(BIN)/mien demo
 
 test: $(VENV)/weights
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST) --ignore tests/training
+
+test-long: $(VENV)/weights
+	$(PYTEST) -m long --ignore tests/training
 
 test-train: $(VENV)/weights $(VENV)/installed-train
-	$(BIN)/python -m pytest -n 2 tests/training
+	$(PYTEST) tests/training
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,11 @@ import pytest
 
 from mien import Gallery
 from mien.encoding.store import DEFAULT, stored_encoder
+from mien.simulation import study
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 
 from cohorts import random_cohort
+from studies import small_gmdb
 
 GM_ARC_HEADER = "img_name;model;flip;gray;class_conf;representations\n"
 
@@ -49,7 +52,9 @@ def test_help_lists_the_commands(mien):
     assert mien("--version")[1].startswith("mien ")
 
 
-def test_demo_ranks_and_explains(mien):
+@pytest.mark.parametrize("simulated", [small_gmdb, pytest.param(study.simulated_gmdb, marks=pytest.mark.long)])
+def test_demo_ranks_and_explains(mien, monkeypatch, simulated):
+    monkeypatch.setattr(study, "simulated_gmdb", simulated)
     code, out, _ = mien("demo")
     assert code == 0
     assert "Simulated data" in out
@@ -415,7 +420,13 @@ def test_an_empty_gallery_and_another_encoder_are_refused(mien, gallery, cohort,
     assert "holds no gallery" in err
 
 
-def test_bench_prints_every_ratio(mien):
+def test_bench_prints_every_ratio(mien, monkeypatch):
+    """Once each, and at once: what is measured says nothing here."""
+    for name in ("encoding.PHOTOS", "large.RUNS", "ranking.RUNS"):
+        monkeypatch.setattr(f"mien.benchmark.{name}", 1)
+    for name in ("large.PATIENTS", "ranking.PATIENTS", "ranking.BATCH"):
+        monkeypatch.setattr(f"mien.benchmark.{name}", 2)
+    monkeypatch.setattr("mien.benchmark.serving.WARM_UP", 0.1)
     code, out, _ = mien("bench", "--size", "0.002", "--json")
     assert code == 0
     lines = json.loads(out)["lines"]
@@ -452,17 +463,14 @@ def test_a_table_of_many_patients_says_who_was_left_out(mien, gallery, table, co
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_poor_terminal_gets_what_it_can_show(gallery, table, encoding, tmp_path):
-    import os
-
+def test_a_poor_terminal_gets_what_it_can_show(mien, gallery, table, encoding, monkeypatch):
     for command in (["gallery", "info", gallery], ["rank", "--gallery", gallery, "--encodings", table]):
-        ended = subprocess.run(
-            [sys.executable, "-m", "mien", *map(str, command)],
-            capture_output=True,
-            check=False,
-            env={**os.environ, "PYTHONIOENCODING": encoding},
-        )
-        assert (ended.returncode, ended.stderr) == (0, b"")
+        shown = BytesIO()
+        monkeypatch.setattr(sys, "stdout", TextIOWrapper(shown, encoding))  # strict, as PYTHONIOENCODING has it
+        code, _, err = mien(*command)
+        sys.stdout.flush()
+        assert (code, err) == (0, "")
+        assert len(shown.getvalue().decode(encoding).splitlines()) > 5
 
 
 def test_an_argument_that_is_no_text_is_refused(gallery):

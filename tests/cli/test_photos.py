@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mien.cli.main import main
 from mien.encoding.store import MANIFEST, stored_encoder
 from mien.storage.formats import read_encodings
 
@@ -34,6 +35,19 @@ def folder(default_encoder, faces, tmp_path_factory):
     with (root / "table.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("image_id", "subject", "label"), *rows])
     return root
+
+
+@pytest.fixture(scope="session")
+def gallery(folder, tmp_path_factory):
+    """A gallery of them, for tests that leave it as it is; the others copy it."""
+    directory = tmp_path_factory.mktemp("built") / "g"
+    arguments = ["mien", "gallery", "build", directory, "--photos", folder / "photos", "--face", "main", "--json"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [*map(str, arguments), "--metadata", str(folder / "table.csv")])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    return directory
 
 
 def build(mien, folder, directory, *options):
@@ -65,22 +79,20 @@ def test_photos_of_a_patient_are_ranked_against_a_gallery_of_photos(mien, folder
     assert "0 images added, 24 there already" in " ".join(out.split())
 
 
-def test_a_photo_of_the_gallery_is_recognised_whatever_its_name(mien, folder, tmp_path):
-    build(mien, folder, tmp_path / "g")
+def test_a_photo_of_the_gallery_is_recognised_whatever_its_name(mien, folder, gallery, tmp_path):
     shutil.copy(folder / "photos" / "014" / "0.jpg", tmp_path / "unknown.jpg")
-    _, out, _ = mien("rank", "--gallery", tmp_path / "g", tmp_path / "unknown.jpg", "--face", "main", "--json")
+    _, out, _ = mien("rank", "--gallery", gallery, tmp_path / "unknown.jpg", "--face", "main", "--json")
     (query,) = json.loads(out)["queries"]
     assert query["excluded_gallery_patients"] == ["patient 014"]
 
 
-def test_photos_of_two_persons_are_answered_with_a_warning(mien, folder, tmp_path):
-    build(mien, folder, tmp_path / "g")
+def test_photos_of_two_persons_are_answered_with_a_warning(mien, folder, gallery, tmp_path):
     shutil.copy(folder / "photos" / "017" / "3.jpg", tmp_path / "other.jpg")
     photos = [folder / "photos" / "014" / "3.jpg", tmp_path / "other.jpg"]
-    code, _, err = mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "main")
+    code, _, err = mien("rank", "--gallery", gallery, *photos, "--face", "main")
     assert code == 0
     assert "'3.jpg' and 'other.jpg' look like two persons (distance " in err
-    code, out, _ = mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "main", "--json")
+    code, out, _ = mien("rank", "--gallery", gallery, *photos, "--face", "main", "--json")
     answer = json.loads(out)
     (warning,) = answer["warnings"]
     assert "look like two persons" in warning
@@ -89,17 +101,16 @@ def test_photos_of_two_persons_are_answered_with_a_warning(mien, folder, tmp_pat
     assert [lines[f"disorder {who}"]["without"][place]["rank"] for place, who in enumerate(("017", "014"))] == [1, 1]
 
 
-def test_a_photo_without_a_face_or_with_two_is_refused_with_the_reason(mien, folder, faces, tmp_path):
-    build(mien, folder, tmp_path / "g")
+def test_a_photo_without_a_face_or_with_two_is_refused_with_the_reason(mien, gallery, faces, tmp_path):
     noise = np.random.default_rng(3).integers(0, 256, (200, 200, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "noise.png")
     two = faces / "person_030" / "photo_0.jpg"
-    code, out, err = mien("rank", "--gallery", tmp_path / "g", tmp_path / "noise.png", two)
+    code, out, err = mien("rank", "--gallery", gallery, tmp_path / "noise.png", two)
     assert (code, out) == (1, "")
     assert "photo 'noise.png': no face was found" in err
     assert "photo 'photo_0.jpg': 2 faces: face 1 at (" in err
     for choice, number in (("2", 2), ("photo_0.jpg=1", 1), ("main", 2)):
-        code, out, _ = mien("rank", "--gallery", tmp_path / "g", two, "--face", choice, "--json")
+        code, out, _ = mien("rank", "--gallery", gallery, two, "--face", choice, "--json")
         assert code == 0
         (photo,) = json.loads(out)["photos"]
         assert (photo["box"][0] > 50) == (number == 2)
@@ -110,17 +121,16 @@ def test_a_photo_without_a_face_or_with_two_is_refused_with_the_reason(mien, fol
     "options",
     [("--face", "0"), ("--face", "x=1"), ("--face", "left"), ("--metadata", "t.csv"), ("--encodings", "e.csv")],
 )
-def test_wrong_usage_of_photos_has_exit_code_two(mien, folder, tmp_path, options):
-    build(mien, folder, tmp_path / "g")
+def test_wrong_usage_of_photos_has_exit_code_two(mien, folder, gallery, tmp_path, options):
     photos = [folder / "photos" / "014" / f"{photo}.jpg" for photo in QUERY_PHOTOS]
-    assert mien("rank", "--gallery", tmp_path / "g", *photos, *options)[0] == 2
-    assert mien("rank", "--gallery", tmp_path / "g")[0] == 2
-    assert mien("rank", "--gallery", tmp_path / "g", *photos, "--face", "1")[0] == 2  # of which photo?
+    assert mien("rank", "--gallery", gallery, *photos, *options)[0] == 2
+    assert mien("rank", "--gallery", gallery)[0] == 2
+    assert mien("rank", "--gallery", gallery, *photos, "--face", "1")[0] == 2  # of which photo?
     assert mien("gallery", "build", tmp_path / "n", "--photos", folder / "photos")[0] == 2  # who is on them?
     assert mien("gallery", "build", tmp_path / "n")[0] == 2
-    assert mien("rank", "--gallery", tmp_path / "g", photos[0], "--face", "=1")[0] == 2
-    assert mien("rank", "--gallery", tmp_path / "g", photos[0], "--face", "9" * 5000)[0] == 2
-    assert mien("rank", "--gallery", tmp_path / "g", photos[0], "--face", "main", "--face", "1")[0] == 2
+    assert mien("rank", "--gallery", gallery, photos[0], "--face", "=1")[0] == 2
+    assert mien("rank", "--gallery", gallery, photos[0], "--face", "9" * 5000)[0] == 2
+    assert mien("rank", "--gallery", gallery, photos[0], "--face", "main", "--face", "1")[0] == 2
 
 
 def test_a_gallery_is_built_of_all_its_photos_or_says_which_are_missing(mien, folder, tmp_path):
@@ -191,20 +201,19 @@ def test_encode_says_what_it_cannot_do(mien, folder, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "e.parquet.photos.csv"}
 
 
-def test_a_killed_run_goes_on_and_gives_the_same(folder, tmp_path):
+def test_a_killed_run_goes_on_and_gives_the_same(mien, folder, tmp_path):
     program = "from mien.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "encode", str(folder / "photos"), "--face", "main", "--out"]
-    subprocess.run([*command, str(tmp_path / "whole.parquet")], check=True, capture_output=True)
-    run = subprocess.Popen(
-        [*command, str(tmp_path / "cut.parquet")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    encode = ["encode", str(folder / "photos"), "--face", "main", "--out"]
+    assert mien(*encode, tmp_path / "whole.parquet")[0] == 0
+    command = [sys.executable, "-c", program, *encode, str(tmp_path / "cut.parquet")]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     journal = tmp_path / "cut.parquet.partial"
     while run.poll() is None and not (journal.exists() and journal.stat().st_size > 40_000):
         time.sleep(0.005)
     run.kill()
     if run.wait() != 0:
         assert not (tmp_path / "cut.parquet").exists()
-        subprocess.run([*command, str(tmp_path / "cut.parquet")], check=True, capture_output=True)
+        assert mien(*encode, tmp_path / "cut.parquet")[0] == 0
     whole, cut = (read_encodings(tmp_path / name).encodings for name in ("whole.parquet", "cut.parquet"))
     assert whole.image_ids == cut.image_ids
     np.testing.assert_allclose(whole.embeddings, cut.embeddings, rtol=1e-4, atol=1e-4)
@@ -261,8 +270,8 @@ def test_an_encoder_can_be_a_folder(mien, folder, default_encoder, tmp_path):
     assert "'models.0.input.deviation.1': Input should be greater than 0" in err
 
 
-def test_encoded_photos_are_kept_until_they_are_in_the_gallery(mien, folder, tmp_path):
-    build(mien, folder, tmp_path / "g")
+def test_encoded_photos_are_kept_until_they_are_in_the_gallery(mien, folder, gallery, tmp_path):
+    shutil.copytree(gallery, tmp_path / "g")
     (tmp_path / "conflict.csv").write_text("image_id,subject,label\n014/0.jpg,somebody else,disorder 014\n")
     options = ("--photos", folder / "photos", "--metadata", tmp_path / "conflict.csv", "--face", "main")
     assert mien("gallery", "add", tmp_path / "g", *options)[0] == 1

@@ -1,29 +1,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from mien.core.study import Fold, Split
 from mien.evaluation.experiments import EXPERIMENTS
 from mien.simulation import study
-from mien.simulation.embeddings import Layout
+
+from studies import small_gmdb
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Simulates in a tenth of the time; of that, one fold and every eighth disorder."""
-    whole = study.simulated_gmdb
-
-    def some(split):
-        return Split(*(tuple(label for label in part if int(label.disorder_id) % 8 == 1) for part in split))
-
-    def simulated(seed, *, growth):
-        found = whole(seed, layout=Layout(views=1, dimensions=None), growth=growth)
-        return replace(found, folds=(Fold(*map(some, found.folds[0])),), train=(), validation=())
-
-    monkeypatch.setattr(study, "simulated_gmdb", simulated)
+    monkeypatch.setattr(study, "simulated_gmdb", small_gmdb)
 
 
 @pytest.mark.usefixtures("small")

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -90,10 +91,28 @@ def test_a_log_that_cannot_be_written_is_refused_at_once(mien, gallery, tmp_path
     assert mien("gallery", "verify", gallery)[0] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_demo_leaves_nothing_behind(tmp_path, number):
-    command = [sys.executable, "-m", "mien", "demo", "--serve", "--port", "0"]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+SMALL_DEMO = """
+from mien.cli.main import main
+from mien.service import demo
+from studies import small_gmdb
+
+demo.simulated_gmdb = small_gmdb
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "number"),
+    [
+        *((["-c", SMALL_DEMO], number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
+        pytest.param(["-m", "mien"], signal.SIGTERM, marks=pytest.mark.long),
+    ],
+    ids=["SIGINT", "SIGTERM", "SIGHUP", "the whole demo"],
+)
+def test_the_demo_leaves_nothing_behind(tmp_path, program, number):
+    command = [sys.executable, *program, "demo", "--serve", "--port", "0"]
+    places = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(places)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as demo:
         try:
             address = re.search(r"http://\S+(?=/)", demo.stdout.readline())[0]

@@ -32,6 +32,7 @@ def test_a_simulated_gmdb_is_written_and_reads_back(mien, out):
     assert study.simulated
     assert study.encodings.encoder.name == "simulated"
     assert len(study.encodings.image_ids) == answer["images"]
+    assert study.encodings.embeddings.shape == (15_381, 12, 512)
     assert study.validation
     assert study.facts_of_image.keys() == set(study.encodings.image_ids)
     labels = {label for fold in study.folds for split in fold for part in split for label in part}

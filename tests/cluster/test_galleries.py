@@ -60,6 +60,7 @@ def test_a_gallery_that_changes_meanwhile_is_not_mixed_up(cluster, rng, cohort, 
         rank(gallery, queries)
 
 
+@pytest.mark.long
 def test_a_gallery_that_was_built_anew_is_another_one(cluster, rng, cohort, tmp_path):
     directories = sharded(cohort, tmp_path, 2)
     gallery = open_galleries(cluster, directories)
@@ -71,6 +72,7 @@ def test_a_gallery_that_was_built_anew_is_another_one(cluster, rng, cohort, tmp_
         rank(gallery, queries_of(rng, cohort))
 
 
+@pytest.mark.long
 def test_a_worker_that_leaves_is_not_waited_for(rng, cohort, tmp_path):
     queries = queries_of(rng, cohort)
     with connected("local") as cluster:

@@ -61,6 +61,7 @@ def die_of(photos, _address, _encoder):
     return [RefusedPhoto(photo.image_id, "seen") for photo in photos]
 
 
+@pytest.mark.long
 def test_only_the_photo_that_workers_die_of_is_refused_for_it(monkeypatch, default_encoder):
     import dask
 

@@ -1,7 +1,6 @@
 """Studies on a cluster give what they give here."""
 
 import json
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -16,30 +15,29 @@ from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.results import evaluate
 from mien.report.evaluation import evaluation_document
-from mien.simulation.embeddings import Layout
-from mien.simulation.study import simulated_gmdb, version
+from mien.simulation.study import version
 from mien.storage.formats.cohort_parquet import write_encodings_parquet
 from mien.storage.formats.gmdb_folder import ENCODINGS, read_gmdb, write_gmdb
 
 from clusters import kill_a_worker
 from cohorts import random_cohort
 from scores import SIZE_AWARE
+from studies import small_gmdb
 
 METHODS = (BASELINE, Method("embedding", "image-centroid"), Method("distance", SIZE_AWARE))
 
 
 @pytest.fixture(scope="module")
 def gmdb(tmp_path_factory):
-    """A simulated GMDB in its folder, with embeddings of few dimensions."""
+    """A small simulated GMDB in its folder."""
     folder = tmp_path_factory.mktemp("gmdb")
-    write_gmdb(folder, simulated_gmdb(1, layout=Layout(dimensions=None)), version(1))
+    write_gmdb(folder, small_gmdb(1), version(1))
     return folder
 
 
 def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cluster, gmdb, monkeypatch):
-    monkeypatch.setattr(tables, "MOST_PROBES", 512)
+    monkeypatch.setattr(tables, "MOST_PROBES", 32)
     study, _ = read_gmdb(gmdb, gmdb / ENCODINGS)
-    study = replace(study, folds=study.folds[:1])
 
     def document(**how):
         comparison = Comparison(study.encodings, evaluated_folds(study), methods=METHODS, **how)
@@ -59,7 +57,9 @@ def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cl
     assert len(expected["results"]) == 24
 
 
+@pytest.mark.long
 def test_the_command_takes_a_cluster(mien, ten_syndromes):
+    """As `mien rank` does, in test_galleries.py."""
     asked = partial(mien, "evaluate", "--cohort", ten_syndromes, "--folds", "2", "--json")
     (here, mine, _), (there, theirs, _) = asked(), asked("--cluster", "local")
     assert (here, there) == (0, 0)

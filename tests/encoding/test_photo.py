@@ -508,12 +508,13 @@ def sources(kind):
     return made
 
 
+@pytest.mark.parametrize("files", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_is_broken_is_decoded_or_refused_and_nothing_else(kind, monkeypatch):
+def test_whatever_is_broken_is_decoded_or_refused_and_nothing_else(kind, files, monkeypatch):
     warned, sentences, decoded = [], set(), 0
     monkeypatch.setattr(warnings, "warn", lambda message, *_, **__: warned.append(message))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for data in mutants(sources(kind), np.random.default_rng(7), 5_000):
+    for data in mutants(sources(kind), np.random.default_rng(7), files):
         try:
             pixels = decode_photo(data)
         except InvalidPhotoError as error:
@@ -525,7 +526,7 @@ def test_whatever_is_broken_is_decoded_or_refused_and_nothing_else(kind, monkeyp
             assert min(pixels.shape[:2]) >= 32
     assert not warned
     assert all(sentence.isascii() and sentence.isprintable() for sentence in sentences)
-    assert decoded > 100, "mutants so broken that no decoder saw them prove nothing"
+    assert decoded > files / 50, "mutants so broken that no decoder saw them prove nothing"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_500_000  # kilobytes
 
 

@@ -13,8 +13,9 @@ from mien.evaluation.experiment_context import ExperimentContext, Release
 from mien.evaluation.experiments import EXPERIMENTS, tsne
 from mien.evaluation.experiments.proportional import METHODS
 from mien.report.reproduction import reproduce
-from mien.simulation.embeddings import Layout
 from mien.simulation.study import simulated_gmdb
+
+from studies import LATENT, with_few_disorders
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,18 +30,7 @@ def _small_map():
 @pytest.fixture(scope="session")
 def study():
     """Every eighth disorder of a simulated GMDB of latent size, two folds of it."""
-    whole = simulated_gmdb(1, layout=Layout(views=1, dimensions=None))
-    frequent = Split(*map(some, whole.folds[0].frequent))
-    return dataclasses.replace(
-        whole,
-        folds=tuple(Fold(frequent, Split(*map(some, fold.rare))) for fold in whole.folds[:2]),
-        train=some(whole.train),
-        validation=some(whole.validation),
-    )
-
-
-def some(labels):
-    return tuple(label for label in labels if int(label.disorder_id) % 8 == 1)
+    return with_few_disorders(simulated_gmdb(1, layout=LATENT), folds=2)
 
 
 @pytest.fixture(scope="session")

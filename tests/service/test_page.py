@@ -28,6 +28,7 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 PERSONS = 16
 IN_GALLERY = 2
 WIDTHS = {"phone": (390, 844), "desktop": (1400, 1000)}
+BOTH_WIDTHS = ["phone", pytest.param("desktop", marks=pytest.mark.long)]  # other tests are on a desktop
 SECONDS = 30
 
 
@@ -165,7 +166,7 @@ def expected_order(answer, weight, entry=lambda line: line):
     ]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", BOTH_WIDTHS)
 def test_three_photos_of_somebody(driver_service, somebody, tmp_path, width):
     directory, name, photos = somebody
     with serving(directory) as address, browser(driver_service, *WIDTHS[width], tmp_path) as driver:
@@ -330,7 +331,7 @@ def test_the_keyboard_is_enough(driver_service, somebody, tmp_path):
         assert page.complaints() == []
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", BOTH_WIDTHS)
 def test_the_demo_needs_no_photos(driver_service, tmp_path, width):
     patients = build_demo(tmp_path / "demo")
     with (

@@ -1,4 +1,4 @@
-"""Two hundred uploads, half of them broken, while the gallery changes: every answer is right for its generation."""
+"""Many uploads, half of them broken, while the gallery changes: every answer is right for its generation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from mien.storage.index_files import MATRICES
 from pictures import mutants, quarters, saved
 from services import as_form, assert_problem, drawn_jpeg
 
-UPLOADS = 200
 QUERIES = 10
 
 
@@ -45,13 +44,18 @@ def process(gallery, temporary, *arguments):
         assert said == ""
 
 
+@pytest.fixture(params=[60, pytest.param(200, marks=pytest.mark.long)], ids="{} uploads".format)
+def uploads(request):
+    return request.param
+
+
 @pytest.fixture
-def broken(people, rng):
+def broken(people, rng, uploads):
     """What is not a photo of a face."""
     photo = people[1][0][0]
     no_face = saved(rng.integers(0, 255, (300, 300, 3), dtype=np.uint8), "JPEG")
     return [
-        *mutants([photo, saved(quarters(), "PNG")], rng, UPLOADS // 2 - 6),
+        *mutants([photo, saved(quarters(), "PNG")], rng, uploads // 2 - 6),
         *(b"", b"text", b"GIF89a" + bytes(90), photo[: len(photo) // 2], no_face, saved(quarters(), "PNG")),
     ]
 
@@ -80,7 +84,7 @@ class Generations:
         self.labels_of[max(self.labels_of) + 1] = labels  # known before it can be answered from
 
 
-def test_two_hundred_uploads_while_the_gallery_changes(people, broken, photo_encoder, tmp_path, rng):
+def test_uploads_while_the_gallery_changes(people, uploads, broken, photo_encoder, tmp_path, rng):
     directory, temporary = tmp_path / "gallery", tmp_path / "temporary"
     shutil.copytree(people[0], directory)
     temporary.mkdir()
@@ -109,12 +113,12 @@ def test_two_hundred_uploads_while_the_gallery_changes(people, broken, photo_enc
             return number, client.post("/v1/rank", files=as_form(content), data={"top": "all"})
 
         with ThreadPoolExecutor(6) as pool:
-            answers = pool.map(upload, range(UPLOADS))
-            answered = [next(answers) for _ in range(20)]
+            answers = pool.map(upload, range(uploads))
+            answered = [next(answers) for _ in range(uploads // 10)]
             generations.add([Label("new-0.jpg", "new 0", "d03"), Label("new-1.jpg", "new 1", "new disorder")])
-            answered += [next(answers) for _ in range(40)]
+            answered += [next(answers) for _ in range(uploads // 5)]
             generations.remove("patient 5")
-            answered += [next(answers) for _ in range(40)]
+            answered += [next(answers) for _ in range(uploads // 5)]
             generations.add([Label("new-2.jpg", "new 2", "d05"), Label("new-3.jpg", "new 2", "d05")])
             generations.remove("new 1")
             answered += list(answers)

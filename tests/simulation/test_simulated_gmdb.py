@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from mien import BASELINE, FULL, Method
-from mien.core.method import TWELVE_METHODS
 from mien.evaluation.accuracy import accuracy
 from mien.evaluation.agreement import accuracy_cells, mean_absolute_error, mean_cells, worst
 from mien.evaluation.comparison import Comparison
@@ -21,13 +20,14 @@ from mien.evaluation.experiments.lambda_selection import objective
 from mien.evaluation.experiments.proportional import AlphaLine
 from mien.evaluation.published import DISTANCES, SPLITS
 from mien.evaluation.results import evaluate
-from mien.simulation.embeddings import Layout, simulated_embeddings
+from mien.simulation.embeddings import GM_ARC, Layout, simulated_embeddings
 from mien.simulation.parameters import PARAMETERS
 from mien.simulation.shape import Patients
 from mien.simulation.study import simulated_gmdb
 
+from studies import LATENT
+
 SEEDS = (1, 2, 3)  # none that scripts/calibrate.py looks at
-LATENT = Layout(views=1, dimensions=None)  # the same distances but for the views' noise, in a tenth of the time
 LAMBDAS = (0.0, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 1.0)
 
 
@@ -50,9 +50,9 @@ def mean_over_seeds(values):
     return np.mean(np.array(list(values)), axis=0)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 17])
-def test_the_split_table_is_the_published_one(seed):
-    study = simulated_gmdb(seed, layout=LATENT)
+@pytest.mark.parametrize("place", range(len(SEEDS)))
+def test_the_split_table_is_the_published_one(studies, place):
+    study = studies[place]
     lines = {line.part: line for line in splits.run(ExperimentContext(study, None))["splits"]}
     assert set(lines) == set(SPLITS)
     for part, published in SPLITS.items():
@@ -76,25 +76,30 @@ def test_every_fold_tests_one_patient_of_every_rare_disorder(studies):
         assert len(tested) == len({disorder for _, disorder in tested}) == 361
 
 
+def some_people():
+    """Two patients with 60 photos each."""
+    return Patients(np.array([0, 400]), np.array([60, 60]), ("train", "rare"), ((), ()), {})
+
+
 def test_embeddings_have_the_encoders_shape_and_are_not_normalised():
-    study = simulated_gmdb(3)
-    embeddings = study.encodings.embeddings
-    assert embeddings.shape == (15_381, 12, 512)
-    lengths = np.linalg.norm(embeddings[:100], axis=2)
+    """Of a whole database, tests/cli/test_simulate.py says so."""
+    embeddings = simulated_embeddings(some_people(), PARAMETERS, rng=np.random.default_rng(3), layout=GM_ARC, space={})
+    assert embeddings.shape == (120, 12, 512)
+    lengths = np.linalg.norm(embeddings, axis=2)
     assert lengths.std() > 1
-    assert study.simulated
 
 
-def test_the_same_seed_gives_the_same_bits():
-    one, again = (simulated_gmdb(4, layout=LATENT) for _ in range(2))
+def test_the_same_seed_gives_the_same_bits(studies):
+    one, again = studies[0], simulated_gmdb(SEEDS[0], layout=LATENT)
     assert one.encodings.embeddings.tobytes() == again.encodings.embeddings.tobytes()
     assert one.folds == again.folds
     assert one.facts_of_image == again.facts_of_image
     results = [
-        evaluate(Comparison(study.encodings, evaluated_folds(study)[:2]), TWELVE_METHODS, seed=1)
+        evaluate(Comparison(study.encodings, evaluated_folds(study)[:1]), [BASELINE, FULL], seed=1)
         for study in (one, again)
     ]
     assert results[0] == results[1]
+    assert again.simulated
 
 
 class TestGrowth:
@@ -120,10 +125,9 @@ class TestGrowth:
         assert np.corrcoef(*means)[0, 1] > 0.5  # what all faces share points the same way
 
     def test_people_who_share_a_space_are_rotated_alike(self):
-        people = Patients(np.array([0, 400]), np.array([60, 60]), ("train", "rare"), ((), ()), {})
         space, layout = {}, Layout(views=1, dimensions=170)
         draws = [
-            simulated_embeddings(people, PARAMETERS, rng=np.random.default_rng(seed), layout=layout, space=space)
+            simulated_embeddings(some_people(), PARAMETERS, rng=np.random.default_rng(seed), layout=layout, space=space)
             for seed in (1, 2)
         ]
         for model in range(3):
@@ -148,13 +152,10 @@ def test_accuracies_are_near_the_published_ones(comparisons):
 
 
 def test_distances_are_near_the_published_ones(studies):
+    found = [distance_distributions(study, np.random.default_rng(1))["distances"] for study in studies]
     for name, published in DISTANCES.items():
-        means = [
-            group.mean
-            for study in studies
-            for group in distance_distributions(study, np.random.default_rng(1))["distances"]
-            if group.group == name
-        ]
+        means = [group.mean for groups in found for group in groups if group.group == name]
+        assert len(means) == len(SEEDS)
         assert np.mean(means) == pytest.approx(published.mean, abs=0.03)
 
 

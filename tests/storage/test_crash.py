@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-import resource
-import signal
+import shutil
 import sqlite3
-import subprocess
-import sys
 import time
+from functools import partial
 from threading import Event, Thread
 
 import numpy as np
@@ -20,23 +18,21 @@ from mien.core.errors import GalleryError
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 from mien.storage.verification import problems
 
+import processes
 from cohorts import random_cohort
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "mien", *map(str, arguments)]
+@pytest.fixture
+def run(tmp_path):
+    """Runs a command in a process of its own; `kill_after` seconds, it is killed."""
+    (tmp_path / "said").mkdir()
+    return partial(processes.run, tmp_path / "said" / "stderr")
 
 
-def run(*arguments, **options):
-    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False, **options)
-
-
-def run_and_kill(seconds, *arguments):
-    """Whether the command was still running when it was killed."""
-    with subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        time.sleep(seconds)
-        process.send_signal(signal.SIGKILL)
-        return process.wait() == -signal.SIGKILL
+@pytest.fixture(params=[4, pytest.param(100, marks=pytest.mark.long)], ids="{} galleries".format)
+def galleries(request):
+    """How many galleries are built or changed by commands that are killed."""
+    return range(request.param)
 
 
 def content(directory):
@@ -56,28 +52,29 @@ def cohort(rng):
     return random_cohort(rng, disorders=80, representations=12, dimensions=32, most_patients=5)
 
 
-def test_a_build_killed_at_any_moment_is_finished_by_the_same_command(tmp_path, cohort):
+def test_a_build_killed_at_any_moment_is_finished_by_the_same_command(tmp_path, cohort, run, galleries):
     write_parquet(tmp_path / "cohort.parquet", cohort)
     started = time.monotonic()
-    assert run("gallery", "build", tmp_path / "undisturbed", "--encodings", tmp_path / "cohort.parquet").returncode == 0
+    assert run("gallery", "build", tmp_path / "undisturbed", "--encodings", tmp_path / "cohort.parquet").code == 0
     seconds = time.monotonic() - started
     patients = {}
     for image_id, patient_id, _ in cohort.roster.labels():
         patients.setdefault(patient_id, set()).add(image_id)
     moments = random.Random(3)
     killed = 0
-    for number in range(8):
+    for number in galleries:
         directory = tmp_path / f"gallery-{number}"
         build = ("gallery", "build", directory, "--encodings", tmp_path / "cohort.parquet")
         for _ in range(2):  # killed twice, then finished
-            killed += run_and_kill(moments.uniform(0.3, 1.1) * seconds, *build)
+            killed += processes.was_killed(run(*build, kill_after=moments.uniform(0, 1) * seconds))
             if (directory / "gallery.sqlite").exists():
                 assert_whole_patients(directory, patients)
         finished = run(*build)
-        assert finished.returncode == 0, finished.stderr
+        assert finished.code == 0, finished.stderr
         assert content(directory) == content(tmp_path / "undisturbed")
         assert list(problems(directory)) == []
-    assert killed >= 4  # the others were faster than their killer
+        shutil.rmtree(directory)
+    assert killed >= len(galleries) / 2  # of twice as many; the others were faster than their killer
 
 
 def assert_whole_patients(directory, patients):
@@ -94,39 +91,43 @@ def assert_whole_patients(directory, patients):
     assert all(found[patient_id] == patients[patient_id] for patient_id in found)
 
 
-def test_a_removal_killed_at_any_moment_is_finished_by_repeating_it(tmp_path, cohort):
+def test_a_removal_killed_at_any_moment_is_finished_by_repeating_it(tmp_path, cohort, run, galleries):
     patient_id = cohort.roster.patient_ids[7]
     names = {disorder.disorder_id: disorder for disorder in cohort.roster.disorders}
     kept = [label for label in cohort.roster.labels() if label.patient_id != patient_id]
     Gallery.build(tmp_path / "without", Cohort.join(cohort.encodings, kept, names))
     raw = [cohort.embeddings[i].tobytes()[:64] for i in np.flatnonzero(cohort.roster.patient_of_image == 7)]
+    Gallery.build(tmp_path / "whole", cohort)
+    shutil.copytree(tmp_path / "whole", tmp_path / "undisturbed")
+    started = time.monotonic()
+    assert run("gallery", "remove-patient", tmp_path / "undisturbed", patient_id).code == 0
+    seconds = time.monotonic() - started
     moments = random.Random(5)
-    for number in range(8):
-        directory = tmp_path / f"gallery-{number}"
-        Gallery.build(directory, cohort)
+    killed = 0
+    for number in galleries:
+        directory = shutil.copytree(tmp_path / "whole", tmp_path / f"gallery-{number}")
         remove = ("gallery", "remove-patient", directory, patient_id)
-        run_and_kill(moments.uniform(0.2, 0.9), *remove)
+        killed += processes.was_killed(run(*remove, kill_after=moments.uniform(0, 1) * seconds))
         assert list(Gallery.open(directory).roster.labels()) in (cohort.roster.labels(), kept)
         again = run(*remove)
-        assert again.returncode == 0 or "no patient" in again.stderr  # the first one may have been done
+        assert again.code == 0 or "no patient" in again.stderr  # the first one may have been done
         assert list(problems(directory)) == []
         for path in directory.iterdir():
             assert not any(pattern in path.read_bytes() for pattern in raw), path
         without = {n.partition(".")[2]: d for n, d in content(tmp_path / "without")[1].items() if n.endswith(".npy")}
         assert {n.partition(".")[2]: d for n, d in content(directory)[1].items() if n.endswith(".npy")} == without
+        shutil.rmtree(directory)
+    assert killed >= len(galleries) / 4
 
 
 @pytest.mark.parametrize("limit", [4096, 700_000, 1_000_000])
-def test_a_full_disk_leaves_the_old_gallery(tmp_path, cohort, rng, limit):
+def test_a_full_disk_leaves_the_old_gallery(tmp_path, cohort, rng, run, limit):
     directory = tmp_path / "gallery"
     Gallery.build(directory, random_cohort(rng, representations=12, dimensions=32, prefix="old-"))
     before = content(directory)
     write_parquet(tmp_path / "cohort.parquet", cohort)
-    add = run(
-        *("gallery", "add", directory, "--encodings", tmp_path / "cohort.parquet"),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
-    assert add.returncode == 1, add.stderr
+    add = run("gallery", "add", directory, "--encodings", tmp_path / "cohort.parquet", most_bytes_per_file=limit)
+    assert add.code == 1, add.stderr
     assert add.stderr.startswith("mien: ")
     assert "as it was before" in add.stderr
     assert content(directory) == before

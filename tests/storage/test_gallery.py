@@ -348,15 +348,17 @@ def assert_gone(directory, patterns):
             assert pattern not in data, (name, pattern)
 
 
-def test_a_removed_patient_leaves_no_byte_and_no_trace_in_centroids(tmp_path, rng):
-    cohort = distinctive(random_cohort(rng, disorders=60, representations=12, dimensions=16, most_patients=6))
+@pytest.mark.parametrize("disorders", [24, pytest.param(60, marks=pytest.mark.long)])
+def test_a_removed_patient_leaves_no_byte_and_no_trace_in_centroids(tmp_path, rng, disorders):
+    cohort = distinctive(random_cohort(rng, disorders=disorders, representations=12, dimensions=16, most_patients=6))
     directory = tmp_path / "gallery"
     shuffled = rng.permutation(cohort.roster.patient_ids).tolist()
-    for start in range(0, len(shuffled), 40):  # several imports: pages split and join
-        chosen = set(shuffled[start : start + 40])
+    at_a_time = len(shuffled) // 5
+    for start in range(0, len(shuffled), at_a_time):  # several imports: pages split and join
+        chosen = set(shuffled[start : start + at_a_time])
         (Gallery.add if start else Gallery.build)(directory, part_of(cohort, lambda p, chosen=chosen: p in chosen))
     full = Gallery.open(directory)
-    gone = shuffled[10:150:9]
+    gone = shuffled[10 : 3 * disorders : 9]
     for count, patient_id in enumerate(gone, start=1):
         Gallery.remove_patients(directory, [patient_id])
         assert_gone(directory, [p for one in gone[:count] for p in bytes_of_patient(cohort, one, full)])
