@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Query, rank
+from mien import BASELINE, Cohort, Encoder, Encodings, Label, Query, rank
+from mien.core import rounded_rows
 from mien.core.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
 from mien.core.examination import examine
 from mien.core.gallery_part import scan_part
 from mien.core.gallery_parts import LocalParts
-from mien.core.rounded_rows import Bounds, RoundedRows, scan
+from mien.core.rounded_rows import Bounds, RoundedRows
 from mien.core.searcher import Searcher
 
 import oracle
@@ -123,18 +124,21 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
     expected = [rank(cohort, queries, method) for method in ALL_METHODS]
     measured = []
 
-    def loose(rows, probes, *, fine=False, only=None):
-        bounds = scan(rows, probes, fine=fine, only=only)
-        return Bounds(bounds.lower - 0.1, bounds.upper + 0.05)
+    def loose(scan):
+        def loosely(*args, **named):
+            bounds = scan(*args, **named)
+            return Bounds(bounds.lower - 0.1, bounds.upper + 0.05)
 
-    def counted(rows, places, *others):
+        return loosely
+
+    def counted(pick, places, *others):
         measured.append(len(places))
-        return distances(rows, places, *others)
+        return rounded_rows.measured(pick, places, *others)
 
-    distances = RoundedRows.distances
-    for module in ("gallery_part", "searcher"):
-        monkeypatch.setattr(f"mien.core.{module}.scan", loose)
-    monkeypatch.setattr(RoundedRows, "distances", counted)
+    monkeypatch.setattr("mien.core.gallery_part.scan", loose(rounded_rows.scan))
+    monkeypatch.setattr("mien.core.searcher.product_bounds", loose(rounded_rows.product_bounds))
+    monkeypatch.setattr(RoundedRows, "distances", lambda rows, *others: counted(rows.pick, *others))
+    monkeypatch.setattr("mien.core.searcher.measured", counted)
     for method, answers in zip(ALL_METHODS, expected, strict=True):
         measured.clear()
         found = rank(cohort, queries, method)
@@ -156,9 +160,9 @@ def test_many_left_by_a_coarse_scan_are_scanned_finely(rng):
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Searcher, "_scan", watched)
-        [ranking] = rank(scanner, query, top=3)
+        [ranking] = rank(scanner, query, BASELINE, top=3)
     assert seen == [False, True]
-    expected = oracle.ranking(oracle.plain(query.encodings.embeddings), as_plain_gallery(cohort), FULL)
+    expected = oracle.ranking(oracle.plain(query.encodings.embeddings), as_plain_gallery(cohort), BASELINE)
     assert [line.disorder_id for line in ranking.disorders] == [disorder_id for _, disorder_id in expected[:3]]
 
 

@@ -39,9 +39,8 @@ def assert_same_content(gallery, other):
 
 def matrices(index):
     """All that an index consists of."""
-    rows = (index.images, index.image_centroids, index.patient_centroids)
-    parts = [part for each in rows for part in (each.exact, each.codes, each.steps)]
-    return [*parts, index.image_lengths, index.image_sums, index.patient_sums]
+    rows = index.images.exact, index.images.codes, index.images.steps, index.image_lengths
+    return [*rows, index.image_centroids, index.patient_centroids, index.image_sums, index.patient_sums]
 
 
 def files_of(directory):
@@ -517,8 +516,7 @@ def test_rows_that_were_let_go_or_picked_come_from_the_file(tmp_path, rng, monke
         index.images.let_go_codes(start, start + 7)
     np.testing.assert_array_equal(index.images.exact, exact)
     np.testing.assert_array_equal(index.images.codes, codes)
-    for rows in (index.images, index.patient_centroids):
-        np.testing.assert_array_equal(rows.pick(np.array([3, 0, 3])), rows.exact[[3, 0, 3]])
+    np.testing.assert_array_equal(index.images.pick(np.array([3, 0, 3])), exact[[3, 0, 3]])
 
 
 def test_an_index_of_an_older_version_is_made_anew(tmp_path, rng):

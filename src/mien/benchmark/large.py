@@ -28,7 +28,6 @@ from mien.core.encoder import Encoder
 from mien.core.index import GalleryIndex
 from mien.core.ranking import rank
 from mien.core.roster import Label, Roster
-from mien.core.rounded_rows import RoundedRows
 from mien.storage.index_files import read_index, write_index
 
 IMAGES = 500_000
@@ -118,16 +117,14 @@ def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
         return index
     images = disorders * IMAGES_PER_DISORDER
 
-    def first(rows: RoundedRows, count: int) -> RoundedRows:
-        return replace(rows, exact=rows.exact[:count], codes=rows.codes[:count], steps=rows.steps[:count])
-
+    rows = index.images
     return replace(
         index,
         roster=Roster.of_labels(islice(_labels(), images)),
-        images=first(index.images, images),
+        images=replace(rows, exact=rows.exact[:images], codes=rows.codes[:images], steps=rows.steps[:images]),
         image_lengths=index.image_lengths[:images],
-        image_centroids=first(index.image_centroids, disorders),
-        patient_centroids=first(index.patient_centroids, disorders),
+        image_centroids=index.image_centroids[:disorders],
+        patient_centroids=index.patient_centroids[:disorders],
         image_sums=index.image_sums[:disorders],
         patient_sums=index.patient_sums[:disorders],
     )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Int8s
+
+Result = TypeVar("Result")
 
 EXACT_WIDTH = 1 << 10  # sums of so many products of two bytes are whole numbers in float32
 
@@ -46,12 +48,34 @@ def _numkong() -> Any:
 
 
 def on_all_cores(work: Callable[..., None], tasks: Sequence[tuple[Any, ...]]) -> None:
-    """Does tasks in threads; products of bytes let others run meanwhile."""
-    run = map if len(tasks) == 1 else _threads(os.getpid()).map
-    deque(run(work, *zip(*tasks, strict=True)), maxlen=0)
+    """Does tasks in this thread and others; products of bytes let them run at the same time."""
+    left = deque(tasks)
+
+    def take() -> None:
+        while True:
+            try:
+                task = left.popleft()
+            except IndexError:
+                return
+            work(*task)
+
+    others = [begun(take) for _ in range(min(_cores(), len(tasks)) - 1)]
+    take()
+    for other in others:
+        if not other.cancel():  # it is at its last task
+            other.result()
+
+
+def begun(work: Callable[[], Result]) -> Future[Result]:
+    """Something that another thread does meanwhile."""
+    return _threads(os.getpid()).submit(work)
 
 
 @cache
 def _threads(_process: int) -> ThreadPoolExecutor:
-    """A thread for each core; a forked process has none of its parent's."""
-    return ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    """One for each core but that of the thread that asks; a forked process has none of its parent's."""
+    return ThreadPoolExecutor(max(1, _cores() - 1))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.arrays import Float32s, Float64s, Floats, Ints
 from mien.core.centroids import FIRST, Sums, patient_sums
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
@@ -31,16 +31,16 @@ class GalleryIndex:
     roster: Roster
     encoder: Encoder
     images: RoundedRows
+    image_centroids: Float32s  # (disorders, width)
+    patient_centroids: Float32s
     image_lengths: Float64s  # (images, representations)
-    image_centroids: RoundedRows
-    patient_centroids: RoundedRows
     image_sums: Float64s  # (disorders, 2, representations * dimensions): what these centroids are means of
     patient_sums: Float64s
 
     def __repr__(self) -> str:
         return f"<GalleryIndex of {self.roster.sizes}, {self.encoder}>"
 
-    def centroids(self, kind: CentroidKind) -> RoundedRows:
+    def centroids(self, kind: CentroidKind) -> Float32s:
         """The disorders' centroids of one kind."""
         return self.image_centroids if kind == "image" else self.patient_centroids
 
@@ -73,27 +73,22 @@ def matrices_of(
 ) -> Iterator[tuple[str, tuple[int, ...], type[np.generic]]]:
     """Name, shape and type of all that an index consists of."""
     width = encoder.representations * encoder.dimensions
-    for rows, count in (("image", images), ("image_centroid", disorders), ("patient_centroid", disorders)):
-        yield f"{rows}_rows", (count, width), np.float32
-        yield f"{rows}_codes", (count, width), np.int8
-        yield f"{rows}_steps", (count, 2), np.float32
+    yield "image_rows", (images, width), np.float32
+    yield "image_codes", (images, width), np.int8
+    yield "image_steps", (images, 2), np.float32
+    yield "image_centroid_rows", (disorders, width), np.float32
+    yield "patient_centroid_rows", (disorders, width), np.float32
     yield "image_lengths", (images, encoder.representations), np.float64
     yield "image_sums", (disorders, 2, width), np.float64
     yield "patient_sums", (disorders, 2, width), np.float64
 
 
 def index_of_matrices(
-    roster: Roster, encoder: Encoder, matrices: dict[str, npt.NDArray[Any]], mapped: Mapping[str, Any] | None = None
+    roster: Roster, encoder: Encoder, matrices: Mapping[str, npt.NDArray[Any]], **ways_to_read: Callable[..., Any]
 ) -> GalleryIndex:
-    """The index that some matrices are; `mapped` says how rows are read of those that are mapped from files."""
-
-    def rows(name: str) -> RoundedRows:
-        how = (mapped or {}).get(name, {})
-        return RoundedRows(*(matrices[f"{name}_{kind}"] for kind in ("rows", "codes", "steps")), **how)  # type: ignore[arg-type]
-
-    others = (matrices[name] for name in ("image_sums", "patient_sums"))
-    centroids = rows("image_centroid"), rows("patient_centroid")
-    return GalleryIndex(roster, encoder, rows("image"), matrices["image_lengths"], *centroids, *others)
+    """The index that some matrices are, and how images' rows are read where they are mapped from files."""
+    exact, codes, steps, *others = (matrices[name] for name, _, _ in matrices_of(0, 0, encoder))
+    return GalleryIndex(roster, encoder, RoundedRows(exact, codes, steps, **ways_to_read), *others)
 
 
 def build_index(
@@ -113,18 +108,15 @@ def build_index(
     described = matrices_of(len(roster.image_ids), len(roster.disorders), encoder)
     matrices = {name: allocate(name, shape, dtype) for name, shape, dtype in described}
 
-    def put(name: str, rows: Ints | list[int], raw: Floats) -> None:
-        exact = unit_rows(raw).astype(np.float32)
-        matrices[f"{name}_rows"][rows] = exact
-        matrices[f"{name}_codes"][rows], matrices[f"{name}_steps"][rows] = rounded(exact)
-
     for disorder in range(len(roster.disorders)):
         images = roster.images_with(disorder)
         raw = read(images)
-        put("image", images, raw)
+        exact = unit_rows(raw).astype(np.float32)
+        matrices["image_rows"][images] = exact
+        matrices["image_codes"][images], matrices["image_steps"][images] = rounded(exact)
         matrices["image_lengths"][images] = embedding_lengths(raw)
         for kind in ("image", "patient"):
             sums = disorder_sums(raw, roster.patient_of_image[images], kind)
-            put(f"{kind}_centroid", [disorder], sums.means)
+            matrices[f"{kind}_centroid_rows"][disorder] = unit_rows(sums.means)
             matrices[f"{kind}_sums"][disorder] = sums.high.reshape(-1), sums.low.reshape(-1)
     return index_of_matrices(roster, encoder, matrices)

@@ -22,7 +22,8 @@ from mien.core.byte_products import byte_products, on_all_cores
 LetGo = Callable[[int, int], None]  # of rows that were scanned, where they are mapped from a file
 
 LARGEST_BYTE = 127
-BYTES_PER_BLOCK = 1 << 24  # of rounded rows that are scanned at a time
+BYTES_PER_BLOCK = 1 << 23  # of rounded rows that are scanned at a time
+FEW_PROBES = 4
 ROWS_MEASURED = 64  # at a time: 1.5 MB of GM-Arc's
 
 
@@ -53,12 +54,8 @@ class RoundedRows:
         return self.exact[rows] if self.picked is None else self.picked(rows)
 
     def distances(self, rows: Ints, probes: Float32s, probe_of_row: Ints) -> Float64s:
-        """Exact distances, one pair at a time, so that each depends on its two rows alone."""
-        found = np.empty(len(rows))
-        for start in range(0, len(rows), ROWS_MEASURED):
-            some = slice(start, start + ROWS_MEASURED)
-            found[some] = pair_distances(self.pick(rows[some]), probes[probe_of_row[some]])
-        return found
+        """Exact distances of pairs of rows and probes."""
+        return measured(self.pick, rows, probes, probe_of_row)
 
 
 class Bounds(NamedTuple):
@@ -95,6 +92,25 @@ def pair_distances(rows: Float32s, others: Float32s) -> Float64s:
     return np.maximum(distances, 0, out=distances)  # rounding must not make a photo closer than itself
 
 
+def measured(pick: Callable[[Ints], Float32s], rows: Ints, probes: Float32s, probe_of_row: Ints) -> Float64s:
+    """Exact distances, one pair at a time, so that each depends on its two rows alone."""
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), ROWS_MEASURED):
+        some = slice(start, start + ROWS_MEASURED)
+        others = probes if len(probes) == 1 else probes[probe_of_row[some]]  # one needs no copies
+        found[some] = pair_distances(pick(rows[some]), others)
+    return found
+
+
+def product_bounds(rows: Float32s, probes: Float32s) -> Bounds:
+    """Bounds from a product of exact rows: a matrix product gives each number a little differently than measuring."""
+    few = len(probes) < FEW_PROBES  # then matrix products are slow, and their threads linger on the cores
+    products = np.vecdot(rows[:, np.newaxis], probes) if few else rows @ probes.T
+    rounding = np.float32(measured_rounding(probes.shape[1]))
+    lower = np.subtract(1 - 2 * rounding, products, out=products)
+    return Bounds(lower, lower + 4 * rounding)
+
+
 def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints | None = None) -> Bounds:
     """Bounds of the distances between gallery rows, all or `only` some, and probes.
 
@@ -102,13 +118,13 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     product of exact rows, whose bounds are a hundred times closer.
     """
     count = len(rows) if only is None else len(only)
-    rounding = np.float32(measured_rounding(probes.shape[1]))
     lower = np.empty((count, len(probes)), np.float32)
     if fine:
+        upper = np.empty_like(lower)
         for some, block in _blocks(rows.exact, only):
-            np.subtract(1 - 2 * rounding, block() @ probes.T, out=lower[some])
+            lower[some], upper[some] = product_bounds(block(), probes)
             rows.let_go_exact(some.start, some.stop)
-        return Bounds(lower, lower + 4 * rounding)
+        return Bounds(lower, upper)
     codes, steps = rounded(probes)
     multiply = byte_products(codes)
 
@@ -122,6 +138,7 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     lower *= step
     lower *= -steps[:, 0]
     of_row = rest * (1 + steps[:, 1].max())
+    rounding = np.float32(measured_rounding(probes.shape[1]))
     of_probe = (steps[:, 1] + 3 * rounding)[np.newaxis]  # beside measuring, what these lines round
     lower += 1
     upper = lower + of_row
@@ -132,7 +149,7 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
 
 
 def _blocks(matrix: npt.NDArray[Any], only: Ints | None) -> Iterator[tuple[slice, Callable[[], npt.NDArray[Any]]]]:
-    """ImagePlaces of the rows, all or some, a block at a time, and how to get at them."""
+    """Places of the rows, all or some, a block at a time, and how to get at them."""
     size = max(1, BYTES_PER_BLOCK // matrix[:1].nbytes)
     if only is not None and len(only) and (np.diff(only) == 1).all():  # together: no copy
         matrix, only = matrix[only[0] : only[-1] + 1], None

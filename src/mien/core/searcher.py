@@ -17,6 +17,7 @@ import numpy as np
 
 from mien.core.answers import MeasuredPairs, Ranking, ranked
 from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
+from mien.core.byte_products import begun
 from mien.core.centroids import Sums, added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
@@ -40,16 +41,15 @@ from mien.core.gallery_part import (
 from mien.core.gallery_parts import GallerySummary, Parts, summary_of_parts
 from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.method import Method
-from mien.core.rounded_rows import RoundedRows, pair_distances, scan
+from mien.core.rounded_rows import FEW_PROBES, measured, pair_distances, product_bounds
 from mien.core.scores import Evidence
 
 BOUNDS_AT_A_TIME = 1 << 23  # probes times images: 32 MB for each of a few arrays
 EVIDENCE_AT_A_TIME = 1 << 20  # probes times disorders
 CENTROIDS_AT_A_TIME = 64  # whose sums are put together: 6 MB from each part
 MANY_LEFT = 0.25  # share of all pairs; where a scan leaves more, a finer one costs less than measuring them
-FEW_PROBES = 4  # where every disorder is wanted, a finer scan of the gallery pays from here on
 ROUNDING = 1e-9  # of scores, relative
-FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is infinitely far away
+FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is as far away as this
 
 
 class AskedQuery(NamedTuple):
@@ -87,7 +87,7 @@ class Searcher:
 
     parts: Parts[GalleryIndex]
     gallery: GallerySummary
-    _centroids: dict[CentroidKind, RoundedRows] = field(default_factory=dict)
+    _centroids: dict[CentroidKind, Float32s] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> Searcher:
@@ -127,8 +127,8 @@ class Searcher:
             for of_disorder in zip(*answers, strict=True)
         ]
 
-    def centroids(self, kind: CentroidKind) -> RoundedRows:
-        """The disorders' centroids, from the sums of all parts; made once."""
+    def centroids(self, kind: CentroidKind) -> Float32s:
+        """The unit rows of the disorders' centroids, from the sums of all parts; made once."""
         if kind not in self._centroids:
             if len(self.parts) == 1:
                 [self._centroids[kind]] = self.parts.ask(partial(GalleryIndex.centroids, kind=kind))
@@ -136,7 +136,7 @@ class Searcher:
                 ids = [disorder.disorder_id for disorder in self.gallery.disorders]
                 blocks = [ids[start : start + CENTROIDS_AT_A_TIME] for start in range(0, len(ids), CENTROIDS_AT_A_TIME)]
                 asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
-                self._centroids[kind] = RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
+                self._centroids[kind] = np.concatenate(self.parts.combined(asks, rows_of_sums))
         return self._centroids[kind]
 
     def _rank(self, batch: Sequence[AskedQuery], method: Method, top: int | None) -> Iterator[Ranking]:
@@ -178,18 +178,11 @@ class Searcher:
             return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
 
         scanned = self._scan(question, method, fine=every and len(question.rows) >= FEW_PROBES)
-        if not every and near_by(scanned).mean() > MANY_LEFT:
-            scanned = self._scan(question, method, fine=True)
         near = near_by(scanned)
-        self._measure_centroids(question, scanned, *np.nonzero(near[question.query_of_probe]))
-        return scanned, near_by(scanned)  # with exact centroids, fewer are left whose images have to be measured
-
-    def _measure_centroids(self, question: Question, scanned: Scanned, probe: Ints, disorder: Ints) -> None:
-        """Puts exact distances in the place of bounds; centroids of what is left of a disorder are exact already."""
-        whole = scanned.lower.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
-        place = probe[whole], disorder[whole]
-        measured = self.centroids(question.centroid).distances(place[1], question.rows, place[0])
-        scanned.lower.centroid[place] = scanned.upper.centroid[place] = measured
+        if not every and near.mean() > MANY_LEFT:
+            scanned = self._scan(question, method, fine=True)
+            near = near_by(scanned)
+        return scanned, near
 
     def _scan(self, question: Question, method: Method, *, fine: bool) -> Scanned:
         shape = len(question.rows), len(self.gallery.disorders)
@@ -199,9 +192,9 @@ class Searcher:
             np.broadcast_to(of, shape)
             for of in (self.gallery.images_of_disorder, self.gallery.patients_of_disorder, slots)
         )
+        centroids = begun(partial(product_bounds, self.centroids(question.centroid), question.rows))
         parts = self.parts.ask(partial(scan_part, question=question, fine=fine))
-        centroids = scan(self.centroids(question.centroid), question.rows, fine=fine)
-        centroid = [bound.T.astype(np.float64) for bound in (centroids.lower, centroids.upper)]
+        centroid = [bound.T.astype(np.float64) for bound in centroids.result()]
         if question.lost:
             images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
         for (query, disorder_id), rest in added_up(part.rest for part in parts).items():
@@ -211,26 +204,26 @@ class Searcher:
             for probe in place[0].tolist():
                 [distance] = pair_distances(_unit_row(rest.sums), question.rows[[probe]])
                 centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
-        lower, upper = (self._merged([getattr(part, name) for part in parts], slots) for name in ("lower", "upper"))
+        nearest = [self._merged([getattr(part, name) for part in parts], slots) for name in ("lower", "upper")]
         low, high = (
             Evidence(
-                nearest=nearest[:, first_slot].clip(0, FARTHEST),
-                nearest_mean=_means(nearest, first_slot, neighbours).clip(0, FARTHEST),
+                nearest=of_slots if of_slots.shape == shape else of_slots[:, first_slot],
+                nearest_mean=of_slots if of_slots.shape == shape else _means(of_slots, first_slot, neighbours),
                 centroid=to_centroid.clip(0, FARTHEST),
                 gallery_images=images,
                 gallery_patients=patients,
                 photos=question.photos[:, np.newaxis],
             )
-            for nearest, to_centroid in zip((lower, upper), centroid, strict=True)
+            for of_slots, to_centroid in zip(nearest, centroid, strict=True)
         )
-        last = np.take_along_axis(upper, first_slot + neighbours - 1, axis=1).astype(np.float32)
-        there, threshold = np.isfinite(lower[:, first_slot]), np.nextafter(last, np.float32(np.inf))
-        return Scanned(parts, low, high, there, neighbours, threshold)
+        last = np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1).astype(np.float32)
+        threshold = np.nextafter(last, np.float32(np.inf))
+        return Scanned(parts, low, high, low.nearest < FARTHEST, neighbours, threshold)
 
     def _merged(self, bounds: Sequence[Float32s], slots: Ints) -> Float64s:
         """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
         if len(bounds) == 1:
-            return bounds[0].T.astype(np.float64)
+            return bounds[0].T.astype(np.float64).clip(0, FARTHEST)
         disorder_of_slot = np.concatenate(
             [
                 disorders.repeat(np.minimum(slots[disorders], images))
@@ -239,7 +232,7 @@ class Searcher:
         )
         order = np.argsort(disorder_of_slot, kind="stable")
         first = np.searchsorted(disorder_of_slot[order], np.arange(len(slots)))
-        return smallest_of_runs(np.concatenate(bounds)[order], first, slots).T.astype(np.float64)
+        return smallest_of_runs(np.concatenate(bounds)[order], first, slots).T.astype(np.float64).clip(0, FARTHEST)
 
     def _measure(
         self, question: Question, scanned: Scanned, method: Method, probe: Ints, disorder: Ints
@@ -256,6 +249,9 @@ class Searcher:
         images = scanned.lower.gallery_images[probe, disorder]
         patients = scanned.lower.gallery_patients[probe, disorder]
         centroid = scanned.lower.centroid[probe, disorder]
+        whole = images == self.gallery.images_of_disorder[disorder]  # the rest of a disorder was measured already
+        rows = partial(np.take, self.centroids(question.centroid), axis=0)
+        centroid[whole] = measured(rows, disorder[whole], question.rows, probe[whole])
         nearest = distance[first]
         mean = nearest if len(distance) == len(first) else np.add.reduceat(distance, first) / neighbours
         scored = method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))
@@ -268,10 +264,10 @@ class Searcher:
     @cached_property
     def _place_in_part(self) -> list[Ints]:
         """Where each disorder stands in each part; -1 where the part lacks it."""
-        every = np.arange(len(self.gallery.disorders))
-        return [
-            np.where(np.isin(every, here), np.searchsorted(here, every), -1) for here in self.gallery.disorders_of_parts
-        ]
+        places = [np.full(len(self.gallery.disorders), -1) for _ in self.gallery.disorders_of_parts]
+        for place, here in zip(places, self.gallery.disorders_of_parts, strict=True):
+            place[here] = np.arange(len(here))
+        return places
 
 
 def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
@@ -304,13 +300,13 @@ def _unit_row(sums: Sums) -> Float32s:
 
 
 def _joined(
-    measured: Sequence[MeasuredPart], asked: Sequence[Ints], neighbours: Ints
+    found: Sequence[MeasuredPart], asked: Sequence[Ints], neighbours: Ints
 ) -> tuple[Ints, Float64s, list[tuple[str, str]]]:
     """The nearest images of all parts: where those of each pair start, their distances, and who is on the nearest."""
-    pair = np.concatenate([numbers[part.pair] for part, numbers in zip(measured, asked, strict=True)])
-    distance = np.concatenate([part.distance for part in measured])
+    pair = np.concatenate([numbers[part.pair] for part, numbers in zip(found, asked, strict=True)])
+    distance = np.concatenate([part.distance for part in found])
     first_of: dict[int, tuple[float, tuple[str, str]]] = {}
-    for part, numbers in zip(measured, asked, strict=True):
+    for part, numbers in zip(found, asked, strict=True):
         starts = np.flatnonzero(np.diff(part.pair, prepend=-1))
         nearest = zip(numbers[part.pair[starts]].tolist(), part.distance[starts].tolist(), part.who, strict=True)
         for number, *candidate in nearest:
@@ -326,8 +322,6 @@ def _joined(
 def _means(slots: Floats, first_slot: Ints, counts: Ints) -> Floats:
     """The mean of the first so many slots of each disorder; `counts` is (probes, disorders)."""
     lengths = np.diff(first_slot, append=slots.shape[1])
-    if (lengths == 1).all():
-        return slots[:, first_slot]
     place = np.arange(slots.shape[1]) - first_slot.repeat(lengths)
     counted = np.where(place < np.repeat(counts, lengths, axis=1), slots, 0)
     return np.asarray(np.add.reduceat(counted, first_slot, axis=1) / counts)

@@ -26,7 +26,6 @@ from mien.core.index import GalleryIndex, build_index, index_of_matrices, matric
 from mien.core.roster import Disorder, Roster
 
 MATRICES = tuple(name for name, _, _ in matrices_of(0, 0, Encoder(1, 1)))
-ROWS = tuple(name.removesuffix("_rows") for name in MATRICES if name.endswith("_rows"))
 ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
 TEMPORARY = ".new"
 LARGEST_KEPT = 1 << 28  # bytes of rounded rows that stay in memory; of larger ones, what was scanned is let go
@@ -91,8 +90,8 @@ def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryInd
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
         matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
-        mapped = {name: _ways_to_read(directory, generation, name, matrices) for name in ROWS}
-        return index_of_matrices(roster, Encoder.from_dict(described["encoder"]), matrices, mapped)
+        ways_to_read = _ways_to_read(_path(directory, generation, "image_rows.npy"), matrices)
+        return index_of_matrices(roster, Encoder.from_dict(described["encoder"]), matrices, **ways_to_read)
     except (ValueError, KeyError, TypeError) as error:
         advice = f"delete the files index-{generation}.*, mien makes them again"
         raise CorruptGalleryError(f"{path}: {error}: {advice}") from error
@@ -107,12 +106,11 @@ def _map(path: Path) -> npt.NDArray[Any]:
     return matrix
 
 
-def _ways_to_read(directory: Path, generation: int, name: str, matrices: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
-    """How rows are picked from their file, and let go after a scan."""
-    exact, codes = matrices[f"{name}_rows"], matrices[f"{name}_codes"]
+def _ways_to_read(path: Path, matrices: dict[str, npt.NDArray[Any]]) -> dict[str, Callable[..., Any]]:
+    """How images' rows are picked from their file, and let go after a scan."""
+    exact, codes = matrices["image_rows"], matrices["image_codes"]
     large = {"let_go_codes": _letting_go(codes)} if codes.nbytes > LARGEST_KEPT else {}
-    picked = _row_reader(_path(directory, generation, f"{name}_rows.npy"), exact)
-    return {"let_go_exact": _letting_go(exact), "picked": picked, **large}
+    return {"let_go_exact": _letting_go(exact), "picked": _row_reader(path, exact), **large}
 
 
 def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
