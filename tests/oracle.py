@@ -77,6 +77,7 @@ def disorder_distance(probe, images, method, photos):
         "hybrid": lambda: mixed(nearest()),
         "proportional": proportional,
         "proportional-hybrid": lambda: mixed(proportional()),
+        "size-aware": lambda: mixed(nearest()) + method.parameters["offset"] * math.log(len(by_patient)),
         "test-by-size": by_size,
     }[method.score]()
 

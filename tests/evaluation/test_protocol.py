@@ -247,7 +247,7 @@ class TestFoldsOfACohort:
 
     def test_galleries_can_be_thinned(self):
         cohort = random_cohort(np.random.default_rng(4), most_patients=9)
-        study = cohort_study(cohort, "thin", seed=1, gallery_patients=2)
+        study = cohort_study(cohort, "thin", seed=1, gallery_patients="2")
         for fold in study.folds:
             for split in fold:
                 patients = {(label.disorder_id, label.patient_id) for label in split.gallery}

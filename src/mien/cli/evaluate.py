@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mien.cli import options, show, show_study
+from mien.cli import beyond, options, show, show_study
+from mien.core.calibration import COVERAGE
 from mien.core.errors import InvalidMethodError, shown_ids
 from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.core.study import Study
@@ -18,6 +19,7 @@ from mien.storage.loading import LeftOut, Source, load_cohort
 
 if TYPE_CHECKING:
     from mien.cluster.studies import ImagesOnCluster  # scipy is heavy
+    from mien.evaluation.results import Result
 
 GmdbOption = Annotated[
     Path | None, typer.Option("--gmdb", metavar="DIR", help="A folder with the tables of a GMDB version.")
@@ -36,11 +38,15 @@ def evaluate(
     gmdb: GmdbOption = None,
     encodings: GmdbEncodingsOption = None,
     cohort: Annotated[
-        Path | None, typer.Option("--cohort", readable=False, help="Instead: any cohort table; patients become folds.")
+        list[Path] | None,
+        typer.Option("--cohort", readable=False, help="Instead: any cohort table; patients become folds."),
     ] = None,
     folds: Annotated[int | None, typer.Option("--folds", help="Of a cohort.  [default: 10]", min=2, max=1000)] = None,
     gallery_patients: Annotated[
-        int | None, typer.Option("--gallery-patients", help="Of a cohort: thin galleries to so many a disorder.", min=1)
+        str | None,
+        typer.Option(
+            "--gallery-patients", metavar="5|2,30|1-34", help="Of a cohort: thin galleries to so many a disorder."
+        ),
     ] = None,
     method: Method | None = None,
     all_methods: Annotated[bool, typer.Option("--all-methods", help="All twelve methods of the paper.")] = False,
@@ -53,6 +59,20 @@ def evaluate(
             "--per-image", help="As the official script: images within disorder, nobody left out of a gallery."
         ),
     ] = False,
+    calibration: Annotated[
+        bool, typer.Option("--calibration", help="How far probabilities can be trusted, instead of accuracies.")
+    ] = False,
+    coverage: Annotated[float, typer.Option("--coverage", help="Of prediction sets, with --calibration.")] = COVERAGE,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="COLUMN", help="With --calibration: also by a column (of GMDB: sex, age)."),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="With --calibration: draw the reliability, as .png, .svg or .pdf.")
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", help="With --calibration or --method tuned: deal a cohort so often.", min=1)
+    ] = 1,
     strict: StrictOption = False,
     seed: SeedOption = 1,
     encoder: options.EncoderOption = None,
@@ -60,55 +80,90 @@ def evaluate(
     json: options.JsonOption = False,
 ) -> None:
     """Accuracy of methods by the paper's protocol: frequent and rare sets, unified and split galleries."""
-    from mien.evaluation.comparison import Comparison  # noqa: PLC0415
-    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 heavy
-    from mien.evaluation.folds import FOLDS, cohort_study  # noqa: PLC0415
-    from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
-    from mien.report.evaluation import evaluation_document  # noqa: PLC0415
-
-    if all_methods and method is not None:
-        raise typer.BadParameter("--all-methods stands for all: give no other method")
-    methods: tuple[Method, ...] = (BASELINE, FULL)
-    if all_methods:
-        methods = TWELVE_METHODS
-    elif method is not None:
-        methods = (BASELINE, method)
-    try:
-        reference = Method.of_text(against)
-    except InvalidMethodError as error:
-        raise typer.BadParameter(f"--against: {error}") from error
-    methods = tuple(dict.fromkeys([*methods, reference]))
+    methods, reference = _chosen(method, against, all_methods=all_methods)
     if cohort is not None:
         if gmdb is not None or encodings is not None:
             raise typer.BadParameter("--cohort stands instead of --gmdb and --encodings: give either")
-        with show.progress("reading the cohort") as report:
-            loaded, left_out = load_cohort(Source(cohort, encoder_name=encoder), report)
-        show.print_left_out(left_out)
-        study = cohort_study(loaded, cohort.name, seed=seed, folds=folds or FOLDS, gallery_patients=gallery_patients)
+        dealt = [_dealt(path, encoder, seed, folds, gallery_patients, repeats) for path in cohort]
     else:
-        if folds is not None or gallery_patients is not None:
-            raise typer.BadParameter("--folds and --gallery-patients belong to --cohort: GMDB brings its own folds")
-        study = load_gmdb(gmdb, encodings, encoder)
+        if folds is not None or gallery_patients is not None or repeats > 1:
+            raise typer.BadParameter("--folds, --gallery-patients and --repeats are for --cohort: GMDB has its folds")
+        dealt = [[load_gmdb(gmdb, encodings, encoder)]]
+    study = dealt[0][0]
+    if method is options.TUNED:
+        beyond.compare_sizes(dealt, gallery_patients or "all", seed, as_json=json)
+        return
+    if len(dealt) > 1:
+        raise typer.BadParameter("several cohorts are for --method tuned: give one")
+    if calibration:
+        groups = beyond.groups_of(by, study, cohort[0] if cohort else None) if by else None
+        beyond.measure_calibration(dealt[0], method or FULL, coverage, seed, by, groups, figure, as_json=json)
+        return
     if strict:
         study.refuse_tested_in_gallery()
-    with on_cluster(cluster) as places, show.progress("comparing") as report:
-        parts = places.of_file(cohort or encodings or Path()) if places else None
-        comparison = Comparison(
-            study.encodings,
-            evaluated_folds(study),
-            methods=methods,
-            leave_out=not per_image,
-            parts=parts,
-            progress=report,
-        )
-    with show.progress("measuring"):
-        results = evaluate_methods(comparison, methods, seed=seed, against=reference, per_image=per_image)
-    document = evaluation_document(study, comparison, results, seed=seed, per_image=per_image)
+    source = cohort[0] if cohort else encodings or Path()
+    document, results = _accuracies(study, methods, reference, cluster, source, seed, per_image=per_image)
     if json:
         show.print_json(document)
     else:
         show_study.print_study(study, document["protocol"])
         show_study.print_results(results, published=cohort is None and not per_image)
+
+
+def _chosen(method: Method | None, against: str, *, all_methods: bool) -> tuple[tuple[Method, ...], Method]:
+    """The methods to evaluate, and the one that others are compared with."""
+    if all_methods and method is not None:
+        raise typer.BadParameter("--all-methods stands for all: give no other method")
+    methods: tuple[Method, ...] = TWELVE_METHODS if all_methods else (BASELINE, method or FULL)
+    try:
+        reference = Method.of_text(against)
+    except InvalidMethodError as error:
+        raise typer.BadParameter(f"--against: {error}") from error
+    return tuple(dict.fromkeys([*methods, reference])), reference
+
+
+def _accuracies(
+    study: Study,
+    methods: tuple[Method, ...],
+    reference: Method,
+    cluster: str | None,
+    source: Path,
+    seed: int,
+    *,
+    per_image: bool,
+) -> tuple[dict[str, Any], list[Result]]:
+    from mien.evaluation.comparison import Comparison  # noqa: PLC0415
+    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 heavy
+    from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
+    from mien.report.evaluation import evaluation_document  # noqa: PLC0415
+
+    with on_cluster(cluster) as places, show.progress("comparing") as report:
+        comparison = Comparison(
+            study.encodings,
+            evaluated_folds(study),
+            methods=methods,
+            leave_out=not per_image,
+            parts=places.of_file(source) if places else None,
+            progress=report,
+        )
+    with show.progress("measuring"):
+        results = evaluate_methods(comparison, methods, seed=seed, against=reference, per_image=per_image)
+    return evaluation_document(study, comparison, results, seed=seed, per_image=per_image), results
+
+
+def _dealt(
+    path: Path, encoder: str | None, seed: int, folds: int | None, gallery_patients: str | None, repeats: int
+) -> list[Study]:
+    """A cohort as a study, dealt into folds so often."""
+    from mien.evaluation.folds import FOLDS, cohort_study  # noqa: PLC0415 heavy
+
+    with show.progress("reading the cohort") as report:
+        loaded, left_out = load_cohort(Source(path, encoder_name=encoder), report)
+    show.print_left_out(left_out)
+    return [
+        cohort_study(loaded, path.name, seed=seed + number, folds=folds or FOLDS, gallery_patients=gallery_patients)
+        for number in range(repeats)
+    ]
 
 
 @contextmanager

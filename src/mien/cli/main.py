@@ -8,7 +8,21 @@ from pathlib import PurePath
 
 import typer
 
-from mien.cli import audit, bench, demo, encode, evaluate, gallery, rank, reproduce, serve, simulate, train, weights
+from mien.cli import (
+    audit,
+    bench,
+    calibrate,
+    demo,
+    encode,
+    evaluate,
+    gallery,
+    rank,
+    reproduce,
+    serve,
+    simulate,
+    train,
+    weights,
+)
 from mien.core.errors import MienError
 from mien.version import __version__
 
@@ -22,6 +36,8 @@ app.command("demo")(demo.demo)
 app.command("simulate")(simulate.simulate)
 app.add_typer(gallery.app, name="gallery")
 app.command("rank")(rank.rank)
+app.command("calibrate")(calibrate.calibrate)
+app.command("tune")(calibrate.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("reproduce")(reproduce.reproduce)
 app.command("encode")(encode.encode)

@@ -12,15 +12,19 @@ import typer
 
 from mien.core.errors import InvalidMethodError
 from mien.core.fusion import FUSIONS
-from mien.core.method import NAMED_METHODS, method_of
+from mien.core.method import NAMED_METHODS, Method, method_of
 from mien.core.scores import Parameter, known_scores
 
 Fusion = StrEnum("Fusion", {name: name for name in FUSIONS})  # type: ignore[misc] # names come from the core
-MethodName = StrEnum("MethodName", {name: name for name in NAMED_METHODS})  # type: ignore[misc]
+MethodName = StrEnum("MethodName", {name: name for name in (*NAMED_METHODS, "tuned")})  # type: ignore[misc]
+TUNED = Method()  # stands for the method that was tuned for a gallery, until the gallery is open
 
 MethodOption = Annotated[
     MethodName | None,
-    typer.Option("--method", help="A named method: baseline (none x nearest) or full (embedding x hybrid)."),
+    typer.Option(
+        "--method",
+        help="A named method: baseline (none x nearest), full (embedding x hybrid), or the one tuned for the gallery.",
+    ),
 ]
 FusionOption = Annotated[Fusion | None, typer.Option("--fusion", help="How the photos of a query are combined.")]
 ScoreOption = Annotated[
@@ -93,7 +97,8 @@ class ImportOptions(NamedTuple):
 def with_method(command: Callable[..., None]) -> Callable[..., None]:
     """Replaces a command's argument `method` by the options that describe a method.
 
-    Each parameter of a known score is an option. The command gets a Method, or None if no option is given.
+    Each parameter of a known score is an option. The command gets a Method, or None if no option is given; `TUNED`
+    where the gallery's own is asked for.
     """
     declared = {each.name: each for score in known_scores().values() for each in score.parameters}
 
@@ -101,7 +106,10 @@ def with_method(command: Callable[..., None]) -> Callable[..., None]:
         name, fusion, score, parameter = (given.pop(option) for option in ("name", "fusion", "score", "parameter"))
         numbers = {each.name: given.pop(each.argument) for each in declared.values()} | _parsed(parameter or ())
         method = None
-        if any(option is not None for option in (name, fusion, score, *numbers.values())):
+        others = (fusion, score, *numbers.values())
+        if name == "tuned" and all(option is None for option in others):
+            method = TUNED
+        elif any(option is not None for option in (name, fusion, score, *numbers.values())):
             try:
                 method = method_of(name and str(name), fusion and str(fusion), score, numbers)
             except InvalidMethodError as error:

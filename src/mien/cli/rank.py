@@ -11,6 +11,7 @@ import typer
 
 from mien.cli import options, show
 from mien.core.answers import Ranking
+from mien.core.calibration import COVERAGE
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.examination import examine
@@ -36,13 +37,17 @@ def rank(
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
     allow_missing: options.AllowMissingOption = False,
+    coverage: Annotated[
+        float, typer.Option(help="With a calibration: how often the prediction set holds the true disorder.")
+    ] = COVERAGE,
     cluster: options.ClusterOption = None,
     out: Annotated[Path | None, typer.Option(help="Write the rankings to a .json, .tsv or .parquet file.")] = None,
     force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Rank the gallery's disorders for one or many patients, with the evidence for every rank."""
-    chosen = method or FULL
+    if not 0 < coverage < 1:
+        raise typer.BadParameter("give a share above 0 and below 1", param_hint="--coverage")
     if not (top.lower() == "all" or (top.isdecimal() and int(top) > 0)):
         raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
     if out is not None:
@@ -51,16 +56,17 @@ def rank(
     _check_queries(photos, encodings, metadata, face)
     limit = None if top.lower() == "all" else int(top)
     with _opened(gallery, cluster) as opened:
+        chosen = _tuned(opened) if method is options.TUNED else method or FULL
         queries, beside = _queries(
             photos, encodings, metadata, encoder, face, opened.encoder, allow_missing=allow_missing
         )
         examination = None
         if photos and chosen.fusion != "none":
             with show.progress("ranking"):
-                examination = examine(opened, queries[0], chosen, top=limit)
+                examination = examine(opened, queries[0], chosen, top=limit, coverage=coverage)
             rankings = [examination.ranking]
         else:
-            rankings = _rankings(opened, queries, chosen, limit)
+            rankings = _rankings(opened, queries, chosen, limit, coverage)
     if out is None and not json:
         show.print_answer(rankings, opened, chosen, examination.evidence if examination else ())
         return
@@ -90,12 +96,20 @@ def _opened(directories: list[Path], cluster: str | None) -> Iterator[AnyGallery
             yield open_galleries(workers, directories)
 
 
-def _rankings(gallery: AnyGallery, queries: Sequence[Query], method: Method, top: int | None) -> list[Ranking]:
+def _tuned(gallery: AnyGallery) -> Method:
+    if not isinstance(gallery, Gallery):
+        raise typer.BadParameter("--method tuned is that of one gallery: give one, and no cluster")
+    return gallery.tuned_method
+
+
+def _rankings(
+    gallery: AnyGallery, queries: Sequence[Query], method: Method, top: int | None, coverage: float
+) -> list[Ranking]:
     with show.progress("ranking") as report:
         rankings = []
         for start in range(0, len(queries), QUERIES_PER_STEP):
             step = queries[start : start + QUERIES_PER_STEP]
-            rankings += rank_queries(gallery, step, method, top=top)
+            rankings += rank_queries(gallery, step, method, top=top, coverage=coverage)
             report(start + len(step), len(queries))
     return rankings
 

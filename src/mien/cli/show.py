@@ -19,6 +19,7 @@ from mien.core.errors import shown, shown_ids
 from mien.core.examination import DisorderEvidence
 from mien.core.method import Method
 from mien.core.progress import Progress as ReportProgress
+from mien.report.sureness import percent, sureness_in_words
 from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut
 from mien.storage.sharded import AnyGallery
@@ -121,7 +122,9 @@ def print_answer(
     )
     console().print(f"[bold]method[/]  {', '.join(f'{name} {value}' for name, value in method.as_dict().items())}\n")
     print_rankings(rankings, evidence)
-    console().print(f"\n[dim]Distances: smaller is closer. {NOTICE}[/]")
+    calibrated = any(ranking.calibration for ranking in rankings)
+    legend = " *: in the prediction set. Ratio: how much likelier than none of these." if calibrated else ""
+    console().print(f"\n[dim]Distances: smaller is closer.{legend} {NOTICE}[/]")
 
 
 def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvidence] = ()) -> None:
@@ -130,6 +133,8 @@ def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvide
         console().print(_summary(rankings))
     else:
         for ranking in rankings:
+            for line in sureness_in_words(ranking):
+                console().print(text(line), soft_wrap=True)
             console().print(_ranking_table(ranking, evidence))
 
 
@@ -158,7 +163,11 @@ def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Ta
     table.add_column("nearest", justify="right")
     table.add_column("nearest image (patient)", ratio=1, overflow="fold")
     table.add_column("images (patients)", justify="right")
-    several = len(ranking.image_ids) > 1
+    several, calibrated = len(ranking.image_ids) > 1, ranking.prediction_set is not None
+    inside = ranking.prediction_set.disorder_ids if ranking.prediction_set else ()
+    if calibrated:
+        table.add_column("probability", justify="right")
+        table.add_column("ratio", justify="right")
     if evidence and several:
         table.add_column("rank by each photo", justify="right")
     for place, line in enumerate(ranking.disorders):
@@ -171,9 +180,16 @@ def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Ta
             f"{line.nearest_distance:.4f}",
             f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
             f"{line.gallery_images} ({line.gallery_patients})",
+            *(_sureness(line, inside) if calibrated else ()),
             *([", ".join(of_photos)] if of_photos else ()),
         )
     return table
+
+
+def _sureness(line: RankedDisorder, prediction_set: Sequence[str]) -> tuple[str, str]:
+    """Probability, and likelihood ratio."""
+    star = " *" if line.disorder_id in prediction_set else "  "
+    return percent(line.probability or 0) + star, f"{10 ** (line.log10_likelihood_ratio or 0):.3g}"
 
 
 def _summary(rankings: Sequence[Ranking]) -> Table:

@@ -17,6 +17,8 @@ from mien.evaluation.results import Result
 from mien.report.evaluation import NORMALISED
 
 if TYPE_CHECKING:
+    from mien.evaluation.calibration_measures import CalibrationMeasures
+    from mien.evaluation.size_study import SizeStudyRow
     from mien.report.reproduction import Reproduction
 
 
@@ -69,6 +71,48 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
             table.add_row(str(result.method), *tops, *_differences(result), p_value(result.p_top5))
         console().print(table)
         console().print()
+
+
+def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> None:
+    """Prints how far probabilities can be trusted, a line for each test set and subgroup."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("set", "patients", "top-1", "log-loss", "error", "covered", "set size", "AUROC none", "false ratios"):
+        table.add_column(name, justify="left" if name == "set" else "right")
+    for row in rows:
+        table.add_row(
+            text(f"{row.set} {row.group}".strip()),
+            f"{row.patients:,}",
+            f"{row.top1:.1f} ({row.top1_low:.1f} to {row.top1_high:.1f})",
+            f"{row.negative_log_likelihood:.3f}",
+            f"{row.calibration_error:.3f}",
+            f"{row.coverage:.1f} ({row.coverage_low:.1f} to {row.coverage_high:.1f})",
+            f"{row.set_size:.1f}",
+            f"{row.auroc_none:.3f}",
+            f"{row.false_ratios:.1f}",
+        )
+    console().print(table)
+    console().print(
+        "\n[dim]Patients whom the calibration has not seen; every disorder counts the same. Error: how far what was"
+        " said of the first disorder is from how often it was right. Covered: prediction sets that hold the true"
+        f" disorder, {100 * coverage:g} % wanted. AUROC: none of these, with and without the patient's disorder in the gallery."
+        " False ratios: patients with some ratio above ten where it is not there, in percent.[/]"
+    )
+
+
+def print_sizes(rows: Sequence[SizeStudyRow]) -> None:
+    """Prints methods that know the size of a gallery beside `full`."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("gallery patients", "method", "list", "accuracy", "to full", "95 %: patients drawn", "and disorders"):
+        table.add_column(name, justify="left" if name in {"gallery patients", "method"} else "right")
+    for row in rows:
+        gains = () if row.method == "full" else (f"{row.difference:+.2f}", _range(row[5:7]), _range(row[7:9]))
+        table.add_row(row.gallery_patients, row.method, f"top-{row.top}", f"{row.accuracy:.2f}", *gains)
+    console().print(table)
+    console().print(f"\n[dim]{rows[0].patients:,} patients, dealt {rows[0].repeats} times.[/]")
+
+
+def _range(of: Sequence[Any]) -> str:
+    return f"{of[0]:+.2f} to {of[1]:+.2f}"
 
 
 def p_value(value: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import islice
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mien.core.arrays import Floats, Ints
+from mien.core.calibration import Sureness
 from mien.core.fusion import fuse_distances
 from mien.core.roster import Disorder
 
@@ -34,6 +35,28 @@ class RankedDisorder(NamedTuple):
     nearest_patient_id: str
     gallery_images: int
     gallery_patients: int
+    probability: float | None = None  # this and the next: where there is a calibration
+    log10_likelihood_ratio: float | None = None
+
+
+class PredictionSet(NamedTuple):
+    """The shortest list that holds the true disorder of so many patients, where the gallery has it."""
+
+    coverage: float
+    disorder_ids: tuple[str, ...]  # the most probable first
+
+
+class CalibrationFacts(NamedTuple):
+    """What stands behind the probabilities of an answer."""
+
+    patients: int
+    generation: int  # of the gallery when it was made
+    stale: bool  # the gallery has changed since
+    prior_of_none: float
+    largest_log10_likelihood_ratio: float  # where ratios are capped
+    patients_with_such_an_answer: int  # left-out ones, whose first disorder was about as probable
+    of_them_right: int
+    caution: str
 
 
 class Ranking(NamedTuple):
@@ -43,6 +66,9 @@ class Ranking(NamedTuple):
     image_ids: tuple[str, ...]
     excluded_gallery_patients: tuple[str, ...]
     disorders: tuple[RankedDisorder, ...]
+    none_of_these: float | None = None  # probability that the disorder is not in the gallery
+    prediction_set: PredictionSet | None = None
+    calibration: CalibrationFacts | None = None
 
     def __repr__(self) -> str:
         first = f", first {self.disorders[0].disorder_id}" if self.disorders else ""
@@ -52,7 +78,7 @@ class Ranking(NamedTuple):
         """The lines as a pyarrow Table."""
         import pyarrow as pa  # noqa: PLC0415 heavy
 
-        return pa.Table.from_pylist([line._asdict() for line in self.disorders])
+        return pa.Table.from_pylist([without_nothing(line) for line in self.disorders])
 
     def to_pandas(self) -> Any:
         """The lines as a pandas DataFrame, if pandas is installed."""
@@ -66,6 +92,30 @@ class Ranking(NamedTuple):
             lines.append((str(line.rank), name, distance, line.nearest_patient_id, str(line.gallery_patients)))
         rows = ("".join(f"<td>{escape(cell)}</td>" for cell in line) for line in lines)
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table><p>{NOTICE}</p>"
+
+
+SURENESS = ("probability", "log10_likelihood_ratio", "none_of_these", "prediction_set", "calibration")
+
+
+def without_nothing(of_answer: Ranking | RankedDisorder) -> dict[str, Any]:
+    """Its fields by name, without those of a calibration where there is none."""
+    return {name: value for name, value in of_answer._asdict().items() if value is not None or name not in SURENESS}
+
+
+def with_sureness(ranking: Ranking, sure: Sureness, place_of_disorder: Mapping[str, int]) -> Ranking:
+    """The ranking with probabilities."""
+    places = [place_of_disorder[line.disorder_id] for line in ranking.disorders]
+    ratios, probabilities = sure.log10_ratios[places].tolist(), sure.probabilities[places].tolist()
+    lines = tuple(
+        line._replace(probability=probability, log10_likelihood_ratio=ratio)
+        for line, probability, ratio in zip(ranking.disorders, probabilities, ratios, strict=True)
+    )
+    order = np.argsort(-sure.probabilities, kind="stable")
+    ids = list(place_of_disorder)
+    chosen = tuple(ids[place] for place in order.tolist() if sure.in_set[place])
+    return ranking._replace(
+        disorders=lines, none_of_these=sure.none_of_these, prediction_set=PredictionSet(sure.coverage, chosen)
+    )
 
 
 class MeasuredPairs(NamedTuple):

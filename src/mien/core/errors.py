@@ -82,6 +82,10 @@ class InvalidStudyError(MienError, ValueError):
     """Folds that cannot be evaluated: a patient on both sides, a label without an embedding, nobody to test."""
 
 
+class InvalidCalibrationError(MienError, ValueError):
+    """A calibration, or what it is made of, does not fit."""
+
+
 class EncoderMismatchError(MienError, ValueError):
     """Embeddings of two different encoders in one comparison."""
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mien.core.answers import RankedDisorder, Ranking
+from mien.core.calibration import COVERAGE
 from mien.core.cohort import Query
 from mien.core.errors import InvalidMethodError
 from mien.core.gallery_part import PATIENTS_NAMED, NearestPatient
 from mien.core.method import FULL, Method
-from mien.core.ranking import AnyGallery, searcher_of
+from mien.core.ranking import AnyGallery, rank_asked, searcher_of
 from mien.core.searcher import AskedQuery, probe_rows
 
 
@@ -39,7 +40,9 @@ class Examination(NamedTuple):
     evidence: tuple[DisorderEvidence, ...]
 
 
-def examine(gallery: AnyGallery, query: Query, method: Method = FULL, *, top: int | None = 10) -> Examination:
+def examine(
+    gallery: AnyGallery, query: Query, method: Method = FULL, *, top: int | None = 10, coverage: float = COVERAGE
+) -> Examination:
     """Ranks a query by all of its photos, by each alone and by all but each.
 
     The query's own patient is looked for once, with all photos, and left out of every list.
@@ -60,9 +63,9 @@ def examine(gallery: AnyGallery, query: Query, method: Method = FULL, *, top: in
     query.encodings.encoder.require_same(searcher.encoder, here="the query", there="the gallery")
     [own] = searcher.own_patients([query])
     photos = len(query.encodings.image_ids)
-    lists = [query, *query.per_image(), *(_without(query, photo) for photo in range(photos) if photos > 1)]
-    whole, *others = searcher.rank([AskedQuery(each, own) for each in lists], method, None)
-    ranking = whole._replace(disorders=whole.disorders[:top])
+    [ranking] = rank_asked(gallery, searcher, [AskedQuery(query, own)], method, top, coverage=coverage)
+    lists = [*query.per_image(), *(_without(query, photo) for photo in range(photos) if photos > 1)]
+    others = searcher.rank([AskedQuery(each, own) for each in lists], method, None)
     standings = [{line.disorder_id: _standing(line) for line in other.disorders} for other in others]
     rows, _ = probe_rows([query], method.fusion)
     nearest = searcher.nearest_patients(rows, own, [line.disorder_id for line in ranking.disorders])

@@ -35,6 +35,12 @@ class Question(NamedTuple):
     lost: tuple[tuple[int, str], ...]  # query and disorder id, where a disorder loses images with the own patients
     centroid: CentroidKind
     neighbours: Mapping[str, int] | None  # by disorder id; None: one each
+    estimate: bool = False  # whether what lies between the bounds is wanted too
+
+    @property
+    def first_probe(self) -> Ints:
+        """Of each query."""
+        return np.searchsorted(self.query_of_probe, np.arange(len(self.own_patients)))
 
 
 class RestOfDisorder(NamedTuple):
@@ -55,11 +61,12 @@ class ScannedPart:
 
     lower: Float32s
     upper: Float32s
+    estimate: Float32s | None  # the same of what lies in the middle, if it was asked for
     rest: dict[tuple[int, str], RestOfDisorder]  # by query and disorder id
     lower_of_labels: Float32s | None  # (labels, probes): it is for measuring here, and does not travel
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ScannedPart, (self.lower, self.upper, self.rest, None)
+        return ScannedPart, (self.lower, self.upper, self.estimate, self.rest, None)
 
 
 class Pairs(NamedTuple):
@@ -96,8 +103,13 @@ def scan_part(index: GalleryIndex, question: Question, *, fine: bool) -> Scanned
     if question.neighbours is not None:
         counted = [question.neighbours[disorder.disorder_id] for disorder in roster.disorders]
         wanted = np.minimum(counted, roster.images_of_disorder)
-    lower, upper = (smallest_of_runs(of, roster.first_label, wanted) for of in (bounds.lower, bounds.upper))
-    return ScannedPart(lower, upper, dict(_rests(index, question, own)), bounds.lower)
+
+    def smallest(of_labels: Float32s) -> Float32s:
+        return smallest_of_runs(of_labels, roster.first_label, wanted)
+
+    estimate = smallest((bounds.lower + bounds.upper) * np.float32(0.5)) if question.estimate else None
+    rest = dict(_rests(index, question, own))
+    return ScannedPart(smallest(bounds.lower), smallest(bounds.upper), estimate, rest, bounds.lower)
 
 
 def measure_part(
@@ -160,7 +172,7 @@ def nearest_patients(
     return [_nearest_patients(index, rows, own_here, disorder_id) for disorder_id in disorder_ids]
 
 
-def smallest_of_runs(values: Floats, first_of_run: Ints, wanted: Ints) -> Floats:
+def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Float32s:
     """The smallest so many rows of each run of rows, column by column, in their order.
 
     >>> smallest_of_runs(np.array([[3.0], [1.0], [2.0], [5.0]]), np.array([0, 3]), np.array([2, 1])).T.tolist()
@@ -168,7 +180,7 @@ def smallest_of_runs(values: Floats, first_of_run: Ints, wanted: Ints) -> Floats
     """
     if (wanted == 1).all():
         flat = values[:, 0] if values.shape[1] == 1 else values  # several times faster
-        smallest: Floats = np.minimum.reduceat(flat, first_of_run, axis=0).reshape(len(first_of_run), -1)
+        smallest: Float32s = np.minimum.reduceat(flat, first_of_run, axis=0).reshape(len(first_of_run), -1)
         return smallest
     ends = np.append(first_of_run[1:], len(values))
     runs = zip(first_of_run.tolist(), ends.tolist(), wanted.tolist(), strict=True)

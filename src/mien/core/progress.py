@@ -1,4 +1,4 @@
-"""How long work tells how far it is."""
+"""The type of functions that are told the progress of long work."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from mien.core.answers import Ranking
+from mien.core.answers import CalibrationFacts, Ranking
+from mien.core.calibration import COVERAGE, Calibration
 from mien.core.cohort import Query
-from mien.core.errors import InvalidMethodError, WrongArgumentError, require
+from mien.core.errors import InvalidCalibrationError, InvalidMethodError, WrongArgumentError, require
 from mien.core.gallery_parts import LocalParts
 from mien.core.index import GalleryIndex
 from mien.core.method import FULL, Method
@@ -43,11 +44,18 @@ def searcher_of(gallery: AnyGallery) -> Searcher:
 
 
 def rank(
-    gallery: AnyGallery, queries: Query | Iterable[Query], method: Method = FULL, *, top: int | None = 10
+    gallery: AnyGallery,
+    queries: Query | Iterable[Query],
+    method: Method = FULL,
+    *,
+    top: int | None = 10,
+    calibration: Calibration | None = None,
+    coverage: float = COVERAGE,
 ) -> list[Ranking]:
     """Ranks the gallery's disorders for each query by (distance, disorder id), the closest first.
 
-    With fusion `none` every image is a query of its own. `top=None` ranks all disorders.
+    With fusion `none` every image is a query of its own. `top=None` ranks all disorders. With a calibration, which a
+    stored gallery may bring along, each answer says how sure it is; `coverage` is that of the prediction set.
 
     >>> import numpy as np
     >>> from mien import Cohort, Query
@@ -69,4 +77,44 @@ def rank(
     known = [AskedQuery(*pair) for pair in zip(asked, searcher.own_patients(asked), strict=True)]
     if method.fusion == "none":
         known = [AskedQuery(single, own) for query, own in known for single in query.per_image()]
-    return searcher.rank(known, method, top)
+    return rank_asked(gallery, searcher, known, method, top, calibration=calibration, coverage=coverage)
+
+
+def rank_asked(
+    gallery: AnyGallery,
+    searcher: Searcher,
+    queries: Sequence[AskedQuery],
+    method: Method,
+    top: int | None,
+    *,
+    calibration: Calibration | None = None,
+    coverage: float = COVERAGE,
+) -> list[Ranking]:
+    """Ranks queries of whom it is known who they are in the gallery, with its calibration if it has one."""
+    stored = getattr(gallery, "calibration_for", lambda _method: None)
+    chosen = calibration or stored(method)
+    if chosen is None:
+        return searcher.rank(queries, method, top)
+    chosen.require(method.as_dict(), searcher.encoder)
+    stale = getattr(gallery, "fingerprint", "") != chosen.fingerprint
+    if stale and calibration:
+        raise InvalidCalibrationError(
+            "the calibration is of another gallery, or another generation: calibrate this one"
+        )
+    rankings = searcher.rank(queries, method, top, calibration=chosen, coverage=coverage)
+    return [ranking._replace(calibration=_facts(chosen, ranking, stale=stale)) for ranking in rankings]
+
+
+def _facts(calibration: Calibration, ranking: Ranking, *, stale: bool) -> CalibrationFacts:
+    first = ranking.disorders[0].probability or 0.0
+    alike = next(each for each in calibration.reliability if first <= each.most)
+    return CalibrationFacts(
+        patients=calibration.patients,
+        generation=calibration.generation,
+        stale=stale,
+        prior_of_none=calibration.prior_of_none,
+        largest_log10_likelihood_ratio=calibration.largest_log10_ratio,
+        patients_with_such_an_answer=alike.patients,
+        of_them_right=alike.right,
+        caution=calibration.caution,
+    )

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.answers import MeasuredPairs, Ranking, ranked
+from mien.core.answers import MeasuredPairs, Ranking, ranked, with_sureness
 from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
 from mien.core.byte_products import begun
+from mien.core.calibration import COVERAGE, Calibration, Sureness
 from mien.core.centroids import Sums, added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
@@ -65,9 +66,37 @@ class Scanned(NamedTuple):
     parts: Sequence[ScannedPart]
     lower: Evidence
     upper: Evidence
+    estimate: Evidence | None  # between the two, if it was asked for
     there: Bools  # whether an image is left to compare with
     neighbours: Ints  # how many nearest images count
     threshold: Float32s  # no image farther than this is one of them
+
+
+class Estimates(NamedTuple):
+    """What a scan says of queries and all disorders of a gallery, without measuring: to about four digits.
+
+    It comes from rounded rows alone, and so does not depend on what else is asked.
+    """
+
+    evidence: Evidence  # of probes
+    there: Bools
+    first_probe: Ints  # of each query
+
+    def distances(self, method: Method) -> Float64s:
+        """Distances (queries, disorders) by a method, infinite where a disorder has no image."""
+        fused = fuse_distances(method.distance(self.evidence), self.first_probe)
+        return np.where(self.there[self.first_probe], fused, np.inf)
+
+    @property
+    def gallery_patients(self) -> Ints:
+        """Of each disorder (queries, disorders), without the query's own."""
+        return self.evidence.gallery_patients[self.first_probe]
+
+    @property
+    def photos(self) -> Ints:
+        """Of each query."""
+        photos: Ints = self.evidence.photos[self.first_probe, 0]
+        return photos
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +136,27 @@ class Searcher:
         answers = self.parts.ask(partial(own_patients, queries=queries))
         return [tuple(sorted(who for part in of_query for who in part)) for of_query in zip(*answers, strict=True)]
 
-    def rank(self, queries: Sequence[AskedQuery], method: Method, top: int | None) -> list[Ranking]:
-        """Ranks queries of whom it is known who they are in the gallery."""
-        most = min(
-            BOUNDS_AT_A_TIME // max(len_of.sum() for len_of in self.gallery.images_of_parts),
-            EVIDENCE_AT_A_TIME // len(self.gallery.disorders),
-        )
-        return [ranking for batch in _batches(queries, max(1, most)) for ranking in self._rank(batch, method, top)]
+    def rank(
+        self,
+        queries: Sequence[AskedQuery],
+        method: Method,
+        top: int | None,
+        *,
+        calibration: Calibration | None = None,
+        coverage: float = COVERAGE,
+    ) -> list[Ranking]:
+        """Ranks queries of whom it is known who they are in the gallery; with a calibration, says how sure it is."""
+        return [
+            ranking
+            for batch in self._batches(queries)
+            for ranking in self._rank(batch, method, top, calibration, coverage)
+        ]
+
+    def estimates(self, queries: Sequence[AskedQuery], method: Method) -> Iterator[Estimates]:
+        """The evidence for every disorder, for a few queries at a time."""
+        for batch in self._batches(queries):
+            question = self._question(batch, method)._replace(estimate=True)
+            yield _estimates(question, self._scan(question, method, fine=False))
 
     def nearest_patients(
         self, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]
@@ -139,16 +182,41 @@ class Searcher:
                 self._centroids[kind] = np.concatenate(self.parts.combined(asks, rows_of_sums))
         return self._centroids[kind]
 
-    def _rank(self, batch: Sequence[AskedQuery], method: Method, top: int | None) -> Iterator[Ranking]:
-        question = self._question(batch, method)
-        scanned, near = self._shortlist(question, method, top)
+    def _batches(self, queries: Sequence[AskedQuery]) -> Iterator[list[AskedQuery]]:
+        most = min(
+            BOUNDS_AT_A_TIME // max(len_of.sum() for len_of in self.gallery.images_of_parts),
+            EVIDENCE_AT_A_TIME // len(self.gallery.disorders),
+        )
+        return _batches(queries, max(1, most))
+
+    def _rank(
+        self,
+        batch: Sequence[AskedQuery],
+        method: Method,
+        top: int | None,
+        calibration: Calibration | None,
+        coverage: float,
+    ) -> Iterator[Ranking]:
+        question = self._question(batch, method)._replace(estimate=calibration is not None)
+        every = top is None or top >= len(self.gallery.disorders)
+        scanned = self._scan(question, method, fine=every and len(question.rows) >= FEW_PROBES and not calibration)
+        sureness = self._sureness(_estimates(question, scanned), method, calibration, coverage) if calibration else ()
+        scanned, near = self._shortlist(question, scanned, method, None if every else top)
         for number, asked in enumerate(batch):
             if not near[number].any():
                 raise _nobody_left(asked.query)
         pairs = self._measure(question, scanned, method, *np.nonzero(near[question.query_of_probe]))
         lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
-        for (query, own), disorders in zip(batch, lists, strict=True):
-            yield Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
+        for number, ((query, own), disorders) in enumerate(zip(batch, lists, strict=True)):
+            ranking = Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
+            yield with_sureness(ranking, sureness[number], self._place) if sureness else ranking
+
+    def _sureness(
+        self, estimates: Estimates, method: Method, calibration: Calibration, coverage: float
+    ) -> list[Sureness]:
+        ids = [disorder.disorder_id for disorder in self.gallery.disorders]
+        found = estimates.distances(method), estimates.gallery_patients, estimates.photos
+        return calibration.sureness(*found, ids, coverage)
 
     def _question(self, batch: Sequence[AskedQuery], method: Method) -> Question:
         rows, query_of_probe = probe_rows([asked.query for asked in batch], method.fusion)
@@ -162,24 +230,24 @@ class Searcher:
         centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
         return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(sorted(lost)), centroid, counted)
 
-    def _shortlist(self, question: Question, method: Method, top: int | None) -> tuple[Scanned, Bools]:
+    def _shortlist(
+        self, question: Question, scanned: Scanned, method: Method, top: int | None
+    ) -> tuple[Scanned, Bools]:
         """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
-        first_of_query = np.searchsorted(question.query_of_probe, np.arange(len(question.own_patients)))
-        every = top is None or top >= len(self.gallery.disorders)
+        first_of_query = question.first_probe
 
         def near_by(scanned: Scanned) -> Bools:
-            if every:
+            if top is None:
                 return scanned.there[first_of_query]
             low, high = (
                 fuse_distances(np.where(scanned.there, method.distance(evidence), np.inf), first_of_query)
                 for evidence in (scanned.lower, scanned.upper)
             )
-            last = np.sort(high, axis=1)[:, [(top or 0) - 1]]
+            last = np.sort(high, axis=1)[:, [top - 1]]
             return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
 
-        scanned = self._scan(question, method, fine=every and len(question.rows) >= FEW_PROBES)
         near = near_by(scanned)
-        if not every and near.mean() > MANY_LEFT:
+        if top is not None and near.mean() > MANY_LEFT:
             scanned = self._scan(question, method, fine=True)
             near = near_by(scanned)
         return scanned, near
@@ -204,8 +272,10 @@ class Searcher:
             for probe in place[0].tolist():
                 [distance] = pair_distances(_unit_row(rest.sums), question.rows[[probe]])
                 centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
-        nearest = [self._merged([getattr(part, name) for part in parts], slots) for name in ("lower", "upper")]
-        low, high = (
+        names = ("lower", "upper", "estimate") if question.estimate else ("lower", "upper")
+        nearest = [self._merged([getattr(part, name) for part in parts], slots) for name in names]
+        centroid = [*centroid, (centroid[0] + centroid[1]) / 2] if question.estimate else centroid
+        low, high, *estimate = (
             Evidence(
                 nearest=of_slots if of_slots.shape == shape else of_slots[:, first_slot],
                 nearest_mean=of_slots if of_slots.shape == shape else _means(of_slots, first_slot, neighbours),
@@ -218,7 +288,8 @@ class Searcher:
         )
         last = np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1).astype(np.float32)
         threshold = np.nextafter(last, np.float32(np.inf))
-        return Scanned(parts, low, high, low.nearest < FARTHEST, neighbours, threshold)
+        there = low.nearest < FARTHEST
+        return Scanned(parts, low, high, estimate[0] if estimate else None, there, neighbours, threshold)
 
     def _merged(self, bounds: Sequence[Float32s], slots: Ints) -> Float64s:
         """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
@@ -278,6 +349,11 @@ def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
         compared = fuse_embeddings(photos)[np.newaxis] if fusion == "embedding" else photos
         rows.append(unit_rows(compared, _images(query)).astype(np.float32))
     return np.concatenate(rows), np.repeat(np.arange(len(queries)), [len(of_query) for of_query in rows])
+
+
+def _estimates(question: Question, scanned: Scanned) -> Estimates:
+    assert scanned.estimate is not None
+    return Estimates(scanned.estimate, scanned.there, question.first_probe)
 
 
 def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, Sums]:

@@ -61,7 +61,7 @@ class Study:
     disorders: Mapping[str, Disorder] = field(default_factory=dict)
     facts_of_image: Mapping[str, ImageFacts] = field(default_factory=dict)
     simulated: bool = False
-    gallery_patients: int | None = None  # to which the galleries were thinned, per disorder
+    gallery_patients: str | None = None  # to which the galleries were thinned, per disorder
 
     def __post_init__(self) -> None:
         if not any(split.test for fold in self.folds for split in fold):

@@ -33,6 +33,23 @@ def evaluation_document(
     }
 
 
+def beyond_document(study: Study, name: str, rows: Sequence[NamedTuple], *, seed: int) -> dict[str, Any]:
+    """Rows that the paper has no counterpart of, as plain values."""
+    return {
+        "tool": {"name": "mien", "version": __version__},
+        "protocol": {
+            "source": study.source,
+            "simulated": study.simulated,
+            "encoder": study.encodings.encoder.as_dict(),
+            "folds": len(study.folds),
+            "gallery_patients_per_disorder": study.gallery_patients or "all",
+            "seed": seed,
+        },
+        name: [as_row(row) for row in rows],
+        "notice": NOTICE,
+    }
+
+
 def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_image: bool = False) -> dict[str, Any]:
     """Everything that must be known to get the same numbers again."""
     return {

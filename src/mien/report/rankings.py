@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from mien.core.answers import NOTICE, RankedDisorder, Ranking
+from mien.core.answers import NOTICE, CalibrationFacts, PredictionSet, RankedDisorder, Ranking, without_nothing
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError, shown
 from mien.core.examination import DisorderEvidence, Examination, Standing
@@ -22,7 +22,10 @@ DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
 BANDS = {"very close": 0.6, "close": 0.75, "fair": 0.9, "far": float("inf")}  # distances are below these
 BANDS_IN_WORDS = {band: f"below {end}" if end < 2 else "everything else" for band, end in BANDS.items()}
-EXACT = ("distance", "nearest_distance", "centroid_distance")
+EXACT = (
+    *("distance", "nearest_distance", "centroid_distance"),
+    *("probability", "log10_likelihood_ratio", "none_of_these"),  # they tell the distances
+)
 
 
 def ranking_document(rankings: Sequence[Ranking], gallery: AnyGallery, method: Method) -> dict[str, Any]:
@@ -68,7 +71,9 @@ def _coarse(value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Named tuples as dictionaries, distances rounded."""
-    if isinstance(value, Ranking | RankedDisorder | DisorderEvidence | Standing | NearestPatient):
+    if isinstance(value, Ranking | RankedDisorder):
+        return {name: plain(item) for name, item in without_nothing(value).items()}
+    if isinstance(value, DisorderEvidence | Standing | NearestPatient | PredictionSet | CalibrationFacts):
         return {name: plain(item) for name, item in value._asdict().items()}
     if isinstance(value, tuple):
         return [plain(item) for item in value]
@@ -86,12 +91,25 @@ def ranking_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 "image_ids": json.dumps(query["image_ids"]),
                 "excluded_gallery_patients": json.dumps(query["excluded_gallery_patients"]),
                 **{name: value for name, value in line.items() if not isinstance(value, list)},
+                **_sureness_columns(query, line),
                 **{f"ranks_{key}": json.dumps([standing["rank"] for standing in line[key]]) for key in standings},
                 "method": json.dumps(document["method"]),
                 "gallery_generation": document["gallery"]["generation"],
                 "encoder": None if encoder is None else str(Encoder.from_dict(encoder)),
                 "mien_version": document["tool"]["version"],
             }
+
+
+def _sureness_columns(query: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
+    if "prediction_set" not in query:
+        return {}
+    none = {"none_of_these": query["none_of_these"]} if "none_of_these" in query else {}  # not where it is coarse
+    inside = line["disorder_id"] in query["prediction_set"]["disorder_ids"]
+    return {
+        **none,
+        "in_prediction_set": str(inside).lower(),
+        "calibration_stale": str(query["calibration"]["stale"]).lower(),
+    }
 
 
 def write_rankings(path: Path, document: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ SECONDS_BETWEEN_CHECKS = 1.0
 MAP = "mien.service.disorder_map"
 
 Files = tuple[tuple[int, ...] | None, ...]  # inode, size and time of change of each; None: not there
-Identity = tuple[int, str]  # generation and fingerprint: a gallery that was made anew counts from 1 again
+Identity = tuple[object, ...]  # generation and fingerprint, as one made anew counts from 1 again; what was learned
 
 
 class ServedGallery:
@@ -53,7 +53,7 @@ class ServedGallery:
         try:
             with connection(self.directory) as database:
                 now = state(database)
-            identity = now.generation, now.fingerprint
+            identity = now.generation, now.fingerprint, now.learned
             with self.lock:
                 if self.opened is None or identity != self.opened_at:
                     self.opened, self.opened_at = Gallery.open(self.directory), identity

@@ -152,6 +152,8 @@ class RankedDisorder(BaseModel):
     nearest_patient_id: str
     gallery_images: int
     gallery_patients: int
+    probability: float | None = Field(None, description="With a calibration; of all disorders and none of these, one.")
+    log10_likelihood_ratio: float | None = Field(None, description="Against none of these; capped.")
     nearest_cases: list[Case] | None = None
     alone: list[Standing] | None = Field(None, description="By each photo alone, in the order of image_ids.")
     without: list[Standing] | None = Field(None, description="By all photos but this one.")
@@ -164,6 +166,9 @@ class RankedQuery(BaseModel):
     image_ids: list[str]
     excluded_gallery_patients: list[str] = Field(description="The query's own patient, if the gallery holds it.")
     disorders: list[RankedDisorder]
+    none_of_these: float | None = Field(None, description="Probability that the disorder is not in the gallery.")
+    prediction_set: dict[str, Any] | None = Field(None, description="Coverage, and the ids of the disorders.")
+    calibration: dict[str, Any] | None = Field(None, description="What stands behind the probabilities.")
 
 
 class RankAnswer(BaseModel):

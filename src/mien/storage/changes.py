@@ -12,7 +12,16 @@ from pathlib import Path
 from mien.core.cohort import Cohort
 from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
 from mien.storage.cohort_writer import CohortWriter
-from mien.storage.database import DATABASE, connection, embedding_reader, fingerprint, read_roster, state, transaction
+from mien.storage.database import (
+    DATABASE,
+    LEARNED,
+    connection,
+    embedding_reader,
+    fingerprint,
+    read_roster,
+    state,
+    transaction,
+)
 from mien.storage.index_files import delete_index, is_written, sweep, write_index
 
 
@@ -71,6 +80,8 @@ def remove_patients(directory: Path, patient_ids: Iterable[str]) -> int:
                 keys.append(row)
             database.executemany("DELETE FROM patient WHERE patient_key = ?", keys)
             database.execute("DELETE FROM disorder WHERE disorder_key NOT IN (SELECT disorder_key FROM label)")
+            database.execute(LEARNED)
+            database.execute("DELETE FROM learned")
             database.execute("UPDATE gallery SET erasing = 1")
             with suppress(CorruptGalleryError):  # damage to others must not keep anybody in the gallery
                 _next_generation(database, directory)

@@ -56,6 +56,7 @@ CREATE TABLE label (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX label_of_image ON label (image_key);
 """
+LEARNED = "CREATE TABLE IF NOT EXISTS learned (name TEXT PRIMARY KEY, document TEXT NOT NULL) STRICT"  # since 0.8
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class State:
     erasing: bool
     encoder: Encoder | None
     images: int
+    learned: tuple[tuple[str, str], ...]  # name and document, JSON
 
 
 @contextmanager
@@ -166,7 +168,14 @@ def state(database: sqlite3.Connection) -> State:
     except (ValueError, TypeError) as error:
         raise CorruptGalleryError(f"the encoder's description is damaged ({error}): restore the gallery") from error
     images = database.execute("SELECT count(*) FROM image").fetchone()[0]
-    return State(generation, stored_fingerprint, bool(erasing), identity, images)
+    return State(generation, stored_fingerprint, bool(erasing), identity, images, tuple(read_learned(database)))
+
+
+def read_learned(database: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Names and documents of what was learned from the gallery; an older gallery has no table for it."""
+    if not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'learned'").fetchone():
+        return []
+    return database.execute("SELECT name, document FROM learned ORDER BY name").fetchall()
 
 
 def fingerprint(database: sqlite3.Connection) -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from mien.core.calibration import Calibration
 from mien.core.cohort import Cohort
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusyError, GalleryError
 from mien.core.index import GalleryIndex, build_index
+from mien.core.method import Method
 from mien.core.roster import Roster
 from mien.storage.changes import Change, import_cohort, remove_patients, restore_index
 from mien.storage.database import State, connection, embedding_reader, read_roster, snapshot, state
 from mien.storage.index_files import read_index
+from mien.storage.learned import stored_calibration, stored_tuned
 
 OPENING_TRIES = 20
 
@@ -47,6 +50,16 @@ class Gallery:
     fingerprint: str  # of everything that is stored
     encoder: Encoder | None
     loaded_index: GalleryIndex | None  # None: no images
+    learned: Mapping[str, str] = field(default_factory=dict)  # by name, JSON
+
+    def calibration_for(self, method: Method) -> Calibration | None:
+        """What distances by a method mean here, if it was learned."""
+        return stored_calibration(self.learned, method)
+
+    @property
+    def tuned_method(self) -> Method:
+        """The method that was chosen for this gallery."""
+        return stored_tuned(self.learned)
 
     @property
     def index(self) -> GalleryIndex:
@@ -76,7 +89,7 @@ class Gallery:
                 except GalleryError:  # not ours to write: do without the files
                     return cls._in_memory(directory)
                 continue  # the index is there now, or a writer has gone on to the next generation
-            return cls(directory, now.generation, now.fingerprint, now.encoder, index)
+            return cls(directory, now.generation, now.fingerprint, now.encoder, index, dict(now.learned))
         raise GalleryBusyError(f"{directory}: the gallery changes faster than it can be opened, try again later")
 
     @classmethod
@@ -86,7 +99,7 @@ class Gallery:
             assert now.encoder is not None
             encoder, roster = now.encoder, read_roster(database)
             index = build_index(roster, encoder, embedding_reader(database, roster, encoder))
-        return cls(directory, now.generation, now.fingerprint, encoder, index)
+        return cls(directory, now.generation, now.fingerprint, encoder, index, dict(now.learned))
 
     @staticmethod
     def build(directory: str | Path, cohort: Cohort) -> Change:

@@ -1,0 +1,112 @@
+"""Compares methods that know the size of a gallery with `full`, on any cohort and for any sizes of galleries.
+
+Patients are dealt into folds several times. The tuned method is chosen anew in each gallery, which its test patients
+are not in: so its gain is one that a new patient has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Float64s, Ints
+from mien.core.cohort import Cohort, Query
+from mien.core.errors import InvalidCalibrationError
+from mien.core.method import FULL, Method
+from mien.core.progress import Progress, silent
+from mien.core.ranking import searcher_of
+from mien.core.roster import Label
+from mien.core.searcher import AskedQuery
+from mien.core.study import Study
+from mien.evaluation.accuracy import numbered
+from mien.evaluation.bootstrap import RESAMPLES, bootstrap_means
+from mien.evaluation.evaluated_patients import cases_of
+from mien.evaluation.tuning import mean_of_disorders, true_ranks, tune
+
+SIZE_AWARE = Method("embedding", "size-aware")
+METHODS = ("full", "size-aware", "tuned")
+TOPS = (1, 3)
+
+
+class SizeStudyRow(NamedTuple):
+    """A method's accuracy, and its difference to `full` in points, with 95 % intervals.
+
+    One interval draws patients within each disorder: the gallery's disorders are given. The other draws disorders too.
+    """
+
+    gallery_patients: str  # per disorder
+    method: str
+    top: int
+    accuracy: float
+    difference: float
+    low: float
+    high: float
+    low_of_disorders: float
+    high_of_disorders: float
+    patients: int
+    repeats: int
+
+
+def size_study(
+    studies: Sequence[Sequence[Study]], *, gallery_patients: str, seed: int = 1, progress: Progress = silent
+) -> list[SizeStudyRow]:
+    """Of several cohorts, each dealt several times. They are pooled: disorders of one name are one disorder."""
+    hits: dict[tuple[int, str, str], list[Float64s]] = {}  # by cohort, patient and disorder
+    steps, total = 0, sum(len(study.folds) for of_cohort in studies for study in of_cohort)
+    for cohort, of_cohort in enumerate(studies):
+        for study in of_cohort:
+            for fold in study.folds:
+                progress(steps, total)
+                steps += 1
+                gallery = Cohort.join(study.encodings, (*fold.frequent.gallery, *fold.rare.gallery))
+                for case, of_methods in _hits(study, gallery, (*fold.frequent.test, *fold.rare.test)):
+                    hits.setdefault((cohort, *case), []).append(of_methods)
+    progress(total, total)
+    of_case = np.array([100 * np.mean(each, axis=0) for each in hits.values()])  # (cases, methods, tops)
+    disorder = numbered([disorder_id for _, _, disorder_id in hits])
+    rows = []
+    for place, method in enumerate(METHODS):
+        for column, top in enumerate(TOPS):
+            values = of_case[:, place, column]
+            difference = values - of_case[:, 0, column]
+            mean, gain = mean_of_disorders(np.stack([values, difference]), disorder).tolist()
+            ranges = intervals(difference, disorder, seed=seed)
+            rows.append(SizeStudyRow(gallery_patients, method, top, mean, gain, *ranges, len(hits), len(studies[0])))
+    return rows
+
+
+def _hits(study: Study, gallery: Cohort, test: Sequence[Label]) -> list[tuple[tuple[str, str], Float64s]]:
+    """For each test patient, whether the disorder is among the first (methods, tops)."""
+    searcher, column_of = searcher_of(gallery), gallery.roster.disorder_of_id
+    try:
+        tuned = tune(gallery).method
+    except InvalidCalibrationError:  # too few patients to choose by
+        tuned = FULL
+    cases = [case for case in cases_of(test, study.row_of_image) if case.disorder_id in column_of]
+    queries = [Query(study.encodings.only(case.images), case.patient_id) for case in cases]
+    asked = [AskedQuery(*of) for of in zip(queries, searcher.own_patients(queries), strict=True)]
+    ranks: list[list[Ints]] = []
+    for estimates in searcher.estimates(asked, FULL):
+        start = sum(len(each[0]) for each in ranks)
+        true = np.array([column_of[case.disorder_id] for case in cases[start : start + len(estimates.first_probe)]])
+        of_methods = (estimates.distances(method) for method in (FULL, SIZE_AWARE, tuned))
+        ranks.append([true_ranks(distances, true) for distances in of_methods])
+    found = np.concatenate(ranks, axis=1)  # (methods, cases)
+    among = found.T[:, :, np.newaxis] <= np.array(TOPS)
+    return [((case.patient_id, case.disorder_id), hit) for case, hit in zip(cases, among.astype(float), strict=True)]
+
+
+def intervals(differences: Float64s, disorder: Ints, *, seed: int) -> tuple[float, float, float, float]:
+    """95 % intervals of the mean per disorder: patients are drawn within each disorder; disorders are drawn too."""
+    rng = np.random.default_rng([seed, 4])
+    given = np.zeros(RESAMPLES)
+    for each in range(int(disorder.max()) + 1):
+        inside = differences[disorder == each]
+        counts = rng.multinomial(len(inside), np.full(len(inside), 1 / len(inside)), size=RESAMPLES)
+        given += counts @ inside / len(inside) / (disorder.max() + 1)
+    ones = np.ones(len(disorder), np.intp)
+    [drawn] = bootstrap_means(differences[np.newaxis], ones, disorder, rng=rng)
+    (low, high), (low_drawn, high_drawn) = (np.quantile(of, [0.025, 0.975]).tolist() for of in (given, drawn))
+    return low, high, low_drawn, high_drawn
