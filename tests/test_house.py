@@ -102,6 +102,7 @@ def test_the_public_names_are_these():
             *(
                 "BASELINE",
                 "FULL",
+                "Calibration",
                 "Cohort",
                 "Disorder",
                 "Encoder",
@@ -122,7 +123,7 @@ def test_the_public_names_are_these():
                 "Study",
                 "__version__",
             ),
-            *("encode", "evaluate", "rank"),
+            *("calibrate", "encode", "evaluate", "rank"),
         ]
     )
     assert all(hasattr(mien, name) for name in mien.__all__)
