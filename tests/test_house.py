@@ -96,6 +96,12 @@ def test_importing_mien_loads_nothing_heavier_than_numpy():
     assert not heavy & set(loaded)
 
 
+def test_the_service_loads_networks_only_where_it_has_an_encoder():
+    code = "import sys, mien.service.app; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"onnx", "onnxruntime"} & set(loaded)
+
+
 def test_the_public_names_are_these():
     assert sorted(mien.__all__) == sorted(
         [
