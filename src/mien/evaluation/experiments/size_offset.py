@@ -9,7 +9,7 @@ from mien.evaluation.accuracy import tops
 from mien.evaluation.comparison import SetName
 from mien.evaluation.experiment_context import ExperimentContext, Tables
 
-OFFSETS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06)
+OFFSETS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03)
 METHODS = tuple(Method(FULL.fusion, "size-aware", offset=offset) for offset in OFFSETS)
 
 
