@@ -33,7 +33,7 @@ from mien.core.method import Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
 from mien.core.roster import Label
-from mien.core.searcher import AskedQuery, Estimates, Searcher
+from mien.core.searcher import Estimates, Searcher
 
 MOST_PATIENTS = 4000
 MOST_OF_A_DISORDER = 20  # where there are more: a disorder counts as much as any other, and patients the less
@@ -222,19 +222,15 @@ def known_evidence(
         if disorder_id not in in_cohort and patient_id not in chosen:
             queries.append(_gallery_query(index, patient_id))
             disorders.append(disorder_id)
-    asked: list[AskedQuery] = []
-    columns, persons = [], []
-    for person, (query, own_ids) in enumerate(zip(queries, searcher.own_patients(queries), strict=True)):
-        for single in query.per_image() if method.fusion == "none" else [query]:
-            asked.append(AskedQuery(single, own_ids))
-            columns.append(column_of.get(disorders[person], -1))
-            persons.append(person)
+    asked = searcher.asked(queries, method.fusion)
+    times = [len(query.encodings.image_ids) if method.fusion == "none" else 1 for query in queries]
+    columns = np.repeat([column_of.get(disorder_id, -1) for disorder_id in disorders], times)
     found: list[Estimates] = []
     for start in range(0, len(asked), QUERIES_PER_STEP):
         progress(start, len(asked))
         found += searcher.estimates(asked[start : start + QUERIES_PER_STEP], method)
     progress(len(asked), len(asked))
-    evidence = KnownEvidence.of(searcher, found, np.array(columns), np.array(persons), len(chosen))
+    evidence = KnownEvidence.of(searcher, found, columns, np.arange(len(queries)).repeat(times), len(chosen))
     known = evidence.by(method)
     if (learnable := len(np.unique(known.person[known.present]))) < FEWEST_PATIENTS:
         raise InvalidCalibrationError(
