@@ -347,7 +347,7 @@ def test_a_writer_that_is_cut_short_leaves_nothing_behind(tmp_path, study, monke
     with pytest.raises((RuntimeError, MienError), match=r"cut short|gmdb: No space left on device"):
         write_gmdb(out, study, VERSION, csv=True, progress=fail)
     assert files_in(out) == []
-    assert any(name.endswith("encodings.parquet") for name in seen[-1])  # it was on its way
+    assert any("encodings.parquet" in name for name in seen[-1])  # it was on its way
     assert all(name.startswith("unfinished-") for names in seen for name in names)
     write_gmdb(out, study, VERSION, csv=True)
     assert label_sets(read(out)) == label_sets(study)
