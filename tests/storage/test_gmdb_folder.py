@@ -471,3 +471,10 @@ def test_bad_lists_of_releases_are_refused(tmp_path, folder):
     path.write_text("version,released,folder\nv1,2024-05-01,names\n")
     with pytest.raises(InvalidFileError, match="names: no tables of GMDB here"):
         read_releases(path)
+
+
+def test_a_folder_is_for_its_owner(tmp_path, study):
+    write_gmdb(tmp_path / "gmdb", study, VERSION, csv=True)
+    assert (tmp_path / "gmdb").stat().st_mode & 0o777 == 0o700
+    files = [path for path in (tmp_path / "gmdb").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}

@@ -79,7 +79,12 @@ def write_index(
 
 def is_written(directory: Path, generation: int) -> bool:
     """Whether there is a whole index of this generation."""
-    return all(_path(directory, generation, suffix).exists() for suffix in ("json", *MATRICES))
+    return all(path.exists() for path in index_paths(directory, generation))
+
+
+def index_paths(directory: Path, generation: int) -> list[Path]:
+    """All files of one index."""
+    return [_path(directory, generation, suffix) for suffix in ("json", *MATRICES)]
 
 
 def read_index(directory: Path, generation: int, fingerprint: str, *, check_all: bool = False) -> GalleryIndex:
