@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,8 +85,9 @@ def connection(directory: Path, *, write: bool = False, create: bool = False) ->
     if path.is_symlink():
         raise GalleryError(f"{path} is a link: give the directory where the file itself lies")
     try:
-        if create:  # faces and diagnoses are for their keeper only; SQLite's other files get the mode of this one
-            os.close(os.open(path, os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        if create and not path.exists():  # one that is there is not opened: closing it would end SQLite's locks
+            with suppress(FileExistsError):  # SQLite's other files get the mode of this one
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         with closing(_connect(path, write=write)) as database:
             if create and not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gallery'").fetchone():
                 _create(database)
@@ -189,7 +190,7 @@ def state(database: sqlite3.Connection) -> State:
         identity, generation = None if encoder is None else Encoder.from_dict(json.loads(encoder)), int(generation)
         if identity is not None and images:
             [(size,)] = database.execute("SELECT length(embedding) FROM image LIMIT 1")
-            np.empty(size, np.uint8).view("<f4").reshape(identity.representations, identity.dimensions)
+            np.empty(size // 4).reshape(identity.representations, identity.dimensions)  # an error if it does not fit
     except (ValueError, TypeError, AttributeError) as error:
         raise _damaged(path, f"the encoder's description is damaged ({error})") from error
     return State(generation, stored_fingerprint, bool(erasing), identity, images, tuple(read_learned(database)))
@@ -222,8 +223,10 @@ def write_state(database: sqlite3.Connection, **changed: Any) -> None:
     now = replace(state(database), **changed)
     if not database.execute("SELECT 1 FROM pragma_table_info('gallery') WHERE name = 'checksum'").fetchone():
         database.execute("ALTER TABLE gallery ADD COLUMN checksum BLOB")
-        for path in _path_of(database).parent.glob(f"{DATABASE}*"):
-            path.chmod(0o600)
+        for suffix in ("", "-wal", "-shm"):
+            path = Path(f"{_path_of(database)}{suffix}")
+            if path.exists() and not path.is_symlink():
+                path.chmod(0o600)
     encoder = None if now.encoder is None else json.dumps(now.encoder.as_dict())
     row = now.generation, now.fingerprint, int(now.erasing), encoder
     database.execute(
