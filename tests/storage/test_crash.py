@@ -85,6 +85,7 @@ def assert_whole_patients(directory, patients):
         with pytest.raises(GalleryError, match="never finished"):
             Gallery.open(directory)
         return
+    assert list(problems(directory)) == []
     found = {}
     for image_id, patient_id, _ in Gallery.open(directory).roster.labels():
         found.setdefault(patient_id, set()).add(image_id)
