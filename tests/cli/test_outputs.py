@@ -127,3 +127,38 @@ def test_every_command_with_an_output_has_force():
     with_output = {name: names for name, names in leaves(typer.main.get_command(app)) if "out" in names}
     assert {"encode", "rank", "gallery export", "simulate", "train", "weights convert"} <= set(with_output)
     assert {name for name, names in with_output.items() if "force" not in names} == set()
+
+
+@pytest.mark.parametrize("suffix", [".json", ".tsv", ".parquet"])
+def test_what_names_patients_is_for_its_owner_and_follows_no_link(mien, lab, suffix):
+    out, victim = lab / f"out{suffix}", lab / "victim"
+    victim.write_bytes(KEPT)
+    out.symlink_to(victim)
+    out.with_name(f"{out.name}.new").symlink_to(victim)
+    rank = ("rank", "--gallery", lab / "gallery", "--encodings", lab / "c.parquet", "--out", out, "--force")
+    assert mien(*rank)[0] == 0
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert not out.is_symlink()
+    assert victim.read_bytes() == KEPT
+
+
+def test_encoded_photos_are_for_their_owner_and_follow_no_link(mien, lab, default_encoder):
+    victim = lab / "victim"
+    victim.touch()
+    (lab / "out.parquet.partial").symlink_to(victim)
+    assert mien(*commands(lab)["encode"])[0] == 1
+    assert victim.read_bytes() == b""
+    (lab / "out.parquet.partial").unlink()
+    assert mien(*commands(lab)["encode"])[0] == 0
+    assert {path.stat().st_mode & 0o777 for path in lab.glob("out.*")} == {0o600}
+
+
+def test_a_figure_is_for_its_owner(tmp_path):
+    from mien.evaluation.calibration_measures import ReliabilityPoint
+    from mien.report.reliability import write_reliability
+
+    points = [ReliabilityPoint(set="all", said=0.5, right=0.5, patients=3)]
+    for suffix in ("png", "svg", "pdf"):
+        write_reliability(tmp_path / f"figure.{suffix}", points, simulated=True)
+        assert (tmp_path / f"figure.{suffix}").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")

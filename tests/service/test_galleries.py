@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -38,10 +39,25 @@ def test_changes_are_picked_up_without_a_restart(gallery, rng):
         assert client.get("/v1/gallery").json()["generation"] == 3
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
-def test_an_old_generation_is_let_go_even_if_nobody_asks(gallery):
-    """Its files are deleted; while they are mapped, the removed patient's rows would stay on the disk."""
+@pytest.mark.parametrize("matrix", ["image_codes", "image_rows", "patient_centroid_rows", "image_lengths"])
+def test_an_index_that_is_cut_short_or_damaged_while_it_is_served_is_made_anew(gallery, monkeypatch, caplog, matrix):
+    monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
+    with client_of(gallery) as client:
+        before = patients_named_by(client, gallery)
+        path = gallery / f"index-1.{matrix}"
+        os.truncate(path, 0)
+        assert patients_named_by(client, gallery) == before
+        assert f"{path.name} has 0 bytes" in caplog.text
+        monkeypatch.undo()
+        path.write_bytes(bytes(path.stat().st_size))
+        assert patients_named_by(client, gallery) == before
+        assert f"{path.name} does not match its checksum" in caplog.text
 
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
+def test_an_old_generation_is_let_go_even_if_nobody_asks(gallery, monkeypatch):
+    """Its files are deleted; while they are mapped, the removed patient's rows would stay on the disk."""
+    monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
     with client_of(gallery) as client:
         patients_named_by(client, gallery)
         assert _mapped(gallery)
@@ -63,8 +79,9 @@ def test_a_gallery_that_breaks_is_a_problem_and_mends(gallery, capfd):
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
-def test_the_watch_outlives_a_gallery_that_was_away(gallery, tmp_path, capfd):
+def test_the_watch_outlives_a_gallery_that_was_away(gallery, monkeypatch, tmp_path, capfd):
     """Also one in whose place something else stood; and what is gone is not kept mapped."""
+    monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
     with client_of(gallery) as client:
         patients_named_by(client, gallery)
         gallery.rename(tmp_path / "away")

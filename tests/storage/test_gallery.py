@@ -17,7 +17,6 @@ from mien.core.errors import (
 )
 from mien.core.method import TWELVE_METHODS
 from mien.storage import changes, database
-from mien.storage.index_files import MATRICES
 from mien.storage.verification import problems
 
 from cohorts import random_cohort, random_query_arrays
@@ -288,26 +287,10 @@ def test_a_changed_label_is_found_and_named(directory):
     assert "row 1 of table image" in problem
 
 
-@pytest.mark.parametrize("matrix", MATRICES)
-def test_a_flipped_bit_in_the_index_is_found_and_named(directory, matrix):
-    index = Gallery.open(directory).index
-    path = directory / f"index-1.{matrix}.npy"
-    flip_bit(path, np.load(path)[2].tobytes())
-    [problem] = problems(directory)
-    of_disorder = "centroid" in matrix or "sums" in matrix
-    who = index.roster.disorders[2].disorder_id if of_disorder else index.roster.image_ids[2]
-    assert f"index-1.{matrix}.npy: row 2" in problem
-    assert f"'{who}'" in problem
-
-
-def test_a_torn_index_is_refused_and_made_again(directory, cohort):
+def test_a_torn_index_is_made_again(directory, cohort, caplog):
     (directory / "index-1.json").write_bytes((directory / "index-1.json").read_bytes()[:100])
-    with pytest.raises(CorruptGalleryError, match=r"delete the files index-1\.\*"):
-        Gallery.open(directory)
-    assert any("index-1.json" in problem for problem in problems(directory))
-    for path in directory.glob("index-*"):
-        path.unlink()
     assert Gallery.open(directory).roster.labels() == cohort.roster.labels()
+    assert "index-1.json does not match its checksum: the index is made anew" in caplog.text
 
 
 # erasure
@@ -419,7 +402,7 @@ def test_an_index_left_by_a_killed_import_does_not_survive_the_removal_of_everyb
     patients = Gallery.open(directory).roster.patient_ids
     patterns = [p for one in patients for p in bytes_of_patient(cohort, one, cohort)]
     Gallery.remove_patients(directory, patients)
-    assert {path.name.split("-")[0] for path in directory.iterdir()} == {"gallery.sqlite"}
+    assert {path.name.split("-")[0] for path in directory.iterdir()} == {"gallery.sqlite", "gallery.generation"}
     assert_gone(directory, patterns)
 
 
@@ -444,25 +427,25 @@ def test_damage_to_others_keeps_nobody_in_the_gallery(directory, cohort):
     Gallery.remove_patients(directory, [leaving])
     with database.connection(directory) as connected:
         assert leaving not in database.read_roster(connected).patient_of_id
-    assert not list(directory.glob("index-*.npy"))
+    assert not list(directory.glob("index-*"))
 
 
-def test_the_index_of_another_gallery_is_not_taken_for_ones_own(tmp_path, directory, rng):
+def test_the_index_of_another_gallery_is_not_taken_for_ones_own(tmp_path, directory, rng, cohort, caplog):
     Gallery.build(tmp_path / "other", random_cohort(rng, disorders=5))
     for path in (tmp_path / "other").glob("index-1.*"):
         path.rename(directory / path.name)
-    with pytest.raises(CorruptGalleryError, match="belongs to another gallery"):
-        Gallery.open(directory)
+    assert Gallery.open(directory).roster.labels() == cohort.roster.labels()
+    assert "index-1.json belongs to another gallery: the index is made anew" in caplog.text
 
 
-def test_an_altered_name_in_the_index_is_noticed(directory):
+def test_an_altered_name_in_the_index_is_noticed(directory, cohort, caplog):
     path = directory / "index-1.json"
     path.write_bytes(path.read_bytes().replace(b"Disorder 1", b"Disorder 2"))
-    with pytest.raises(CorruptGalleryError, match="does not match its checksum"):
-        Gallery.open(directory)
+    assert Gallery.open(directory).roster.disorders == cohort.roster.disorders
+    assert "index-1.json does not match its checksum" in caplog.text
 
 
-@pytest.mark.parametrize("suffix", ["json", "checksums", "image_rows.npy", "image_codes.npy", "image_sums.npy"])
+@pytest.mark.parametrize("suffix", ["json", "image_rows", "image_codes", "image_sums"])
 def test_an_index_that_lacks_a_file_is_made_again(directory, suffix, cohort):
     (directory / f"index-1.{suffix}").unlink()
     assert Gallery.open(directory).roster.labels() == cohort.roster.labels()
@@ -507,6 +490,7 @@ def test_a_new_gallery_is_for_its_keeper_only(directory):
 
 def test_rows_that_were_let_go_or_picked_come_from_the_file(tmp_path, rng, monkeypatch):
     monkeypatch.setattr("mien.storage.index_files.LARGEST_KEPT", 0)
+    monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
     cohort = random_cohort(rng, disorders=40, dimensions=64)
     Gallery.build(tmp_path, cohort)
     index = Gallery.open(tmp_path).index
@@ -517,11 +501,3 @@ def test_rows_that_were_let_go_or_picked_come_from_the_file(tmp_path, rng, monke
     np.testing.assert_array_equal(index.images.exact, exact)
     np.testing.assert_array_equal(index.images.codes, codes)
     np.testing.assert_array_equal(index.images.pick(np.array([3, 0, 3])), exact[[3, 0, 3]])
-
-
-def test_an_index_of_an_older_version_is_made_anew(tmp_path, rng):
-    cohort = random_cohort(rng)
-    Gallery.build(tmp_path, cohort)
-    for path in (*tmp_path.glob("index-1.*_codes.npy"), *tmp_path.glob("index-1.*_steps.npy")):
-        path.unlink()  # the version before had none
-    assert_same_content(Gallery.open(tmp_path), cohort)

@@ -98,7 +98,7 @@ def simulated_photos(disorder: int, patients: Ints) -> Float32s:
 
 def _measure(folder: Path, disorders: int) -> Measured:
     index = _first(read_index(folder, GENERATION, FINGERPRINT), disorders)
-    exact, rounded = (folder / f"index-{GENERATION}.image_{kind}.npy" for kind in ("rows", "codes"))
+    exact, rounded = (folder / f"index-{GENERATION}.image_{kind}" for kind in ("rows", "codes"))
     queries = [Query.of(simulated_photos(number, np.array([IMAGES]))) for number in range(PATIENTS)]
     index.roster.patient_of_id, index.roster.image_of_id  # noqa: B018 who is there, before anybody asks
     before = megabytes("VmRSS")

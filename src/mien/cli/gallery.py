@@ -13,7 +13,7 @@ from mien.core.encoder import Encoder
 from mien.core.errors import GalleryError
 from mien.report.gallery import gallery_document
 from mien.storage.changes import import_cohort
-from mien.storage.gallery import Gallery, newest_state
+from mien.storage.gallery import Gallery, state_of
 from mien.storage.loading import Source, load_cohort
 from mien.storage.outputs import refuse_existing
 from mien.storage.verification import problems
@@ -96,7 +96,8 @@ def verify(directory: Directory, json: options.JsonOption = False) -> None:
         for line in found:
             show.console().print(show.text(line), soft_wrap=True)
         if not found:
-            show.console().print(f"{show.text(str(directory))}: sound")
+            empty = "" if state_of(directory).images else ", and empty: 'mien gallery add' fills it"
+            show.console().print(f"{show.text(str(directory))}: sound{empty}", soft_wrap=True)
     if found:
         raise typer.Exit(1)
 
@@ -158,7 +159,7 @@ def _import(
 def _encoder_of(directory: Path) -> Encoder | None:
     """The encoder of a gallery that photos are added to."""
     try:
-        return newest_state(directory).encoder
+        return state_of(directory).encoder
     except GalleryError:
         return None  # there is none yet, or the import will refuse it
 

@@ -10,7 +10,7 @@ from mien.cluster.workers import Cluster, on_worker
 from mien.core.errors import GalleryError
 from mien.core.index import GalleryIndex
 from mien.storage.database import State
-from mien.storage.gallery import Gallery, newest_state
+from mien.storage.gallery import Gallery, state_of
 from mien.storage.sharded import ShardedGallery, require_distinct
 
 
@@ -30,7 +30,7 @@ def open_galleries(cluster: Cluster, directories: Sequence[Path]) -> ShardedGall
 def state_on_worker(directory: Path) -> State:
     """The newest state of a gallery, as a worker sees it."""
     with on_worker():
-        return newest_state(directory)
+        return state_of(directory)
 
 
 def index_on_worker(directory: Path, state: State) -> GalleryIndex:

@@ -42,10 +42,12 @@ class GalleryIndex:
 
     def centroids(self, kind: CentroidKind) -> Float32s:
         """The disorders' centroids of one kind."""
+        self.images.require_whole()
         return self.image_centroids if kind == "image" else self.patient_centroids
 
     def sums(self, kind: CentroidKind) -> Sums:
         """What the disorders' centroids of one kind are means of, to be added to those of other parts of a gallery."""
+        self.images.require_whole()
         roster = self.roster
         both = self.image_sums if kind == "image" else self.patient_sums
         high, low = both.reshape(len(both), 2, self.encoder.representations, -1).swapaxes(0, 1)

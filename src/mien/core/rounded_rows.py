@@ -37,6 +37,7 @@ class RoundedRows:
     let_go_exact: LetGo = lambda _start, _end: None  # rows that are in memory stay there
     let_go_codes: LetGo = lambda _start, _end: None
     picked: Callable[[Ints], Float32s] | None = None  # reads some exact rows past the map
+    require_whole: Callable[[], None] = lambda: None  # refuses files that were cut short after they were mapped
 
     @classmethod
     def of(cls, exact: Float32s) -> RoundedRows:
@@ -122,6 +123,7 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     if fine:
         upper = np.empty_like(lower)
         for some, block in _blocks(rows.exact, only):
+            rows.require_whole()
             lower[some], upper[some] = product_bounds(block(), probes)
             rows.let_go_exact(some.start, some.stop)
         return Bounds(lower, upper)
@@ -129,6 +131,7 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     multiply = byte_products(codes)
 
     def fill(some: slice, block: Callable[[], Int8s]) -> None:
+        rows.require_whole()
         lower[some] = multiply(block())
         if only is None:
             rows.let_go_codes(some.start, some.stop)

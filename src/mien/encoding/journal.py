@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,7 +39,8 @@ class Journal:
     def __init__(self, path: Path, encoder: Encoder) -> None:
         self.path, self.encoder = path, encoder
         new = not path.exists() or not path.stat().st_size
-        path.touch(mode=0o600)
+        if new:
+            os.close(os.open(path, os.O_CREAT | os.O_NOFOLLOW, 0o600))
         self._connection = sqlite3.connect(path, timeout=0)
         identity = json.dumps({"mien": __version__, **encoder.as_dict()})
         with self._translated(), self._connection as connection:

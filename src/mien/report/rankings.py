@@ -15,6 +15,7 @@ from mien.core.errors import MienError, shown
 from mien.core.examination import DisorderEvidence, Examination, Standing
 from mien.core.gallery_part import NearestPatient
 from mien.core.method import Method
+from mien.storage.outputs import private_file
 from mien.storage.sharded import AnyGallery
 from mien.version import __version__
 
@@ -115,7 +116,8 @@ def _sureness_columns(query: Mapping[str, Any], line: Mapping[str, Any]) -> dict
 def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
     """Writes a document in the format of the file's suffix. JSON has all of it, the others only the rankings."""
     if path.suffix.lower() == ".json":
-        path.write_text(json.dumps(document, indent=1) + "\n")
+        with private_file(path) as file:
+            file.write(f"{json.dumps(document, indent=1)}\n".encode())
         return
     rows = list(ranking_rows(document))
     if path.suffix.lower() == ".tsv":
@@ -126,12 +128,14 @@ def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
 
         kinds = {int: pa.int64(), float: pa.float64()}
         schema = pa.schema([(name, kinds.get(type(value), pa.string())) for name, value in rows[0].items()])
-        pq.write_table(pa.Table.from_pylist(rows, schema), path)
+        with private_file(path) as file:
+            pq.write_table(pa.Table.from_pylist(rows, schema), file)
 
 
 def write_separated(path: Path, rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> None:
-    """Writes rows as a file for spreadsheets, with column names in the first line."""
-    path.write_text(separated(rows, delimiter=delimiter), newline="")
+    """Writes rows as a file for spreadsheets, with column names in the first line; they may name patients."""
+    with private_file(path) as file:
+        file.write(separated(rows, delimiter=delimiter).encode())
 
 
 def separated(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> str:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from mien.evaluation.calibration_measures import ReliabilityPoint, calibration_error
 from mien.report.figures.style import HYBRID_COLOUR, in_order, panels
+from mien.storage.outputs import private_file
 
 NAMES = {"freq": "Frequent disorders", "rare": "Rare disorders", "all": "All disorders"}
 LARGEST = 160  # points
@@ -40,4 +41,5 @@ def draw_reliability(points: Sequence[ReliabilityPoint], *, simulated: bool) -> 
 
 def write_reliability(path: Path, points: Sequence[ReliabilityPoint], *, simulated: bool) -> None:
     """Writes the figure in the format of the file's suffix."""
-    draw_reliability(points, simulated=simulated).savefig(path)
+    with private_file(path) as file:
+        draw_reliability(points, simulated=simulated).savefig(file, format=path.suffix[1:].lower())

@@ -22,7 +22,7 @@ from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
 from mien.report.page import page
-from mien.report.rankings import write_separated
+from mien.report.rankings import separated
 from mien.report.sections import SECTIONS
 from mien.storage.outputs import refuse_existing
 from mien.version import __version__
@@ -126,7 +126,9 @@ def _write(out: Path, done: Reproduction, figures: Path) -> None:
     (out / RESULTS).write_text(json.dumps(reproduction_document(done), indent=1) + "\n")
     for name, rows in done.tables.items():
         if rows:
-            write_separated(out / "tables" / f"{name}.csv", [as_row(row) for row in rows], delimiter=",")
+            (out / "tables" / f"{name}.csv").write_text(
+                separated([as_row(row) for row in rows], delimiter=","), newline=""
+            )
     for path in figures.iterdir():
         shutil.move(path, out / "figures")
     (out / PAGE).write_text(page(done, out / "figures"))

@@ -6,21 +6,24 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from mien.core.errors import GalleryBusyError, GalleryError
 from mien.service.disorder_map import Place
 from mien.service.problems import log
-from mien.storage.database import DATABASE, connection, state
-from mien.storage.gallery import Gallery
+from mien.storage.database import DATABASE, State
+from mien.storage.gallery import Gallery, state_of
+from mien.storage.index_files import index_paths
 
 SECONDS_BETWEEN_CHECKS = 1.0
 MAP = "mien.service.disorder_map"
 
 Files = tuple[tuple[int, ...] | None, ...]  # inode, size and time of change of each; None: not there
-Identity = tuple[object, ...]  # generation and fingerprint, as one made anew counts from 1 again; what was learned
+# generation and fingerprint, as one made anew counts from 1 again; what was learned; the index's files, as damaged ones
+# are made anew
+Identity = tuple[object, ...]
 
 
 class ServedGallery:
@@ -43,20 +46,19 @@ class ServedGallery:
     def newest(self, *, trust_files: bool = True) -> Gallery:
         """The gallery as it is now.
 
-        With `trust_files`, the database is read only if the size or time of its files has changed, as with every
-        commit. `watch` reads it anyway: two commits might leave the same size and time.
+        With `trust_files`, the database is read only if the size or time of a file of the gallery has changed, as
+        with every commit. `watch` reads it anyway: two commits might leave the same size and time.
         """
         files = self._files()
         with self.lock:
             if self.opened is not None and files == self.checked_files and trust_files:
                 return self.opened
         try:
-            with connection(self.directory) as database:
-                now = state(database)
-            identity = now.generation, now.fingerprint, now.learned
+            now = state_of(self.directory)
             with self.lock:
-                if self.opened is None or identity != self.opened_at:
-                    self.opened, self.opened_at = Gallery.open(self.directory), identity
+                if self.opened is None or self._identity(now) != self.opened_at:
+                    self.opened = Gallery.open(self.directory)
+                    self.opened_at = self._identity(now)
                 self.checked_files = files
                 return self.opened
         except GalleryBusyError:
@@ -76,16 +78,14 @@ class ServedGallery:
         """Whether the map is that of the newest generation."""
         return self.map_of == self.opened_at
 
+    def _identity(self, now: State) -> Identity:
+        files = _seen(index_paths(self.directory, now.generation))
+        return now.generation, now.fingerprint, now.learned, files
+
     def _files(self) -> Files:
-        found: list[tuple[int, ...] | None] = []
-        for name in (DATABASE, f"{DATABASE}-wal"):
-            try:
-                status = (self.directory / name).stat()
-            except OSError:  # reading the database will say why
-                found.append(None)
-            else:
-                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-        return tuple(found)
+        opened = self.opened  # another thread may let it go
+        index = [] if opened is None else index_paths(self.directory, opened.generation)
+        return _seen([self.directory / DATABASE, self.directory / f"{DATABASE}-wal", *index])
 
     async def watch(self, changed: Callable[[int], None]) -> None:
         """Checks for new generations, and has a map drawn of each. Runs until it is cancelled; errors do not end it."""
@@ -131,3 +131,15 @@ class ServedGallery:
         drawn: dict[str, Any] = json.loads(output) if process.returncode == 0 else {}
         self.map = {disorder_id: (x, y) for disorder_id, (x, y) in drawn.items()}
         self.map_of = identity
+
+
+def _seen(paths: Iterable[Path]) -> Files:
+    found: list[tuple[int, ...] | None] = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:  # reading the gallery will say why
+            found.append(None)
+        else:
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,15 +14,19 @@ from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError
 from mien.storage.cohort_writer import CohortWriter
 from mien.storage.database import (
     DATABASE,
+    FINISHED,
     LEARNED,
     connection,
     embedding_reader,
     fingerprint,
+    newest_state,
     read_roster,
     state,
     transaction,
+    write_state,
 )
-from mien.storage.index_files import delete_index, is_written, sweep, write_index
+from mien.storage.index_files import delete_index, is_written, read_index, sweep, write_index
+from mien.storage.outputs import write_checked_json
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ def import_cohort(directory: Path, cohort: Cohort, *, exactly: bool) -> Change:
         _prepare(directory)
     with connection(directory, create=exactly, write=True) as database:
         with _change(database, directory):
+            newest_state(database, directory)
+            read_roster(database)  # a new fingerprint must not hide that rows are missing
             encoder_changed = _fix_encoder(database, directory, cohort)
             writer = CohortWriter(database, cohort)
             writer.write(exactly=exactly)
@@ -65,6 +71,10 @@ def import_cohort(directory: Path, cohort: Cohort, *, exactly: bool) -> Change:
 def remove_patients(directory: Path, patient_ids: Iterable[str]) -> int:
     """Deletes patients, then their bytes; returns the new generation."""
     with connection(directory, write=True) as database:
+        try:
+            newest_state(database, directory)
+        except CorruptGalleryError as error:  # no damage keeps anybody in the gallery
+            logging.getLogger(__name__).warning("%s", error)
         interrupted = state(database).erasing
         if interrupted:
             _erase(database, directory)
@@ -82,8 +92,8 @@ def remove_patients(directory: Path, patient_ids: Iterable[str]) -> int:
             database.execute("DELETE FROM disorder WHERE disorder_key NOT IN (SELECT disorder_key FROM label)")
             database.execute(LEARNED)
             database.execute("DELETE FROM learned")
-            database.execute("UPDATE gallery SET erasing = 1")
-            with suppress(CorruptGalleryError):  # damage to others must not keep anybody in the gallery
+            write_state(database, erasing=True)
+            with suppress(CorruptGalleryError):  # as above
                 _next_generation(database, directory)
             generation = state(database).generation
         _erase(database, directory)
@@ -91,10 +101,16 @@ def remove_patients(directory: Path, patient_ids: Iterable[str]) -> int:
 
 
 def restore_index(directory: Path) -> None:
-    """Writes the index of the present generation where it is missing."""
-    with connection(directory, write=True) as database, _change(database, directory):
-        if not is_written(directory, state(database).generation):
-            _write_index(database, directory)
+    """Writes the index of the present generation where it is missing or damaged; upgrades an older gallery."""
+    with connection(directory, write=True) as database:
+        with _change(database, directory):
+            write_state(database)
+            now = newest_state(database, directory)
+            try:
+                read_index(directory, now.generation, now.fingerprint, check_all=True)
+            except (FileNotFoundError, CorruptGalleryError):
+                _write_index(database, directory)
+        _sweep(database, directory)
 
 
 def _prepare(directory: Path) -> None:
@@ -113,7 +129,7 @@ def _fix_encoder(database: sqlite3.Connection, directory: Path, cohort: Cohort) 
     if stored is not None:
         brought.require_same(stored, here="the import", there=f"the gallery {directory}")
     known = brought if stored is None else stored.completed_by(brought)
-    database.execute("UPDATE gallery SET encoder = ?", [json.dumps(known.as_dict())])
+    write_state(database, encoder=known)
     return known != stored
 
 
@@ -133,19 +149,24 @@ def _change(database: sqlite3.Connection, directory: Path) -> Iterator[None]:
 
 
 def _sweep(database: sqlite3.Connection, directory: Path) -> None:
+    """Deletes other indexes, and notes beside the database what is finished, unless that says more."""
     with transaction(database):  # under the lock nobody else writes an index: all other files are left-overs
-        sweep(directory, keep=state(database).generation)
+        now = state(database)
+        sweep(directory, keep=now.generation)
+        with suppress(CorruptGalleryError):
+            newest_state(database, directory)
+            write_checked_json(directory / FINISHED, {"generation": now.generation, "fingerprint": now.fingerprint})
 
 
 def _next_generation(database: sqlite3.Connection, directory: Path) -> None:
     """Counts the change and writes its index: readers find it the moment the transaction commits."""
-    database.execute("UPDATE gallery SET generation = generation + 1, fingerprint = ?", [fingerprint(database)])
-    delete_index(directory, state(database).generation)  # of a change that was killed before it could commit
+    write_state(database, generation=state(database).generation + 1, fingerprint=fingerprint(database))
     _write_index(database, directory)
 
 
 def _write_index(database: sqlite3.Connection, directory: Path) -> None:
     now, roster = state(database), read_roster(database)
+    delete_index(directory, now.generation)  # of another version, damaged, or of a change that was killed
     if now.encoder is not None and now.images:
         read = embedding_reader(database, roster, now.encoder)
         write_index(directory, now.generation, now.fingerprint, roster, now.encoder, read)
@@ -164,7 +185,9 @@ def _erase(database: sqlite3.Connection, directory: Path) -> None:
                 " repeat the removal to erase the last bytes"
             )
         # whoever removed somebody else meanwhile erases again
-        database.execute("UPDATE gallery SET erasing = 0 WHERE generation = ?", [generation])
+        with transaction(database):
+            if state(database).generation == generation:
+                write_state(database, erasing=False)
     except (sqlite3.Error, OSError) as error:
         raise GalleryError(
             f"{directory}: removed, but the last bytes could not be erased ({error}): repeat the removal"

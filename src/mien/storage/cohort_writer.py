@@ -103,12 +103,12 @@ class CohortWriter:
         for image_key, disorder_id in self.database.execute(
             "SELECT image_key, disorder_id FROM label JOIN disorder USING (disorder_key)"
         ):
-            disorder_ids.setdefault(image_key, []).append(disorder_id)
+            disorder_ids.setdefault(image_key, []).append(str(disorder_id))
         rows = self.database.execute(
             "SELECT image_id, image_key, patient_id, checksum FROM image JOIN patient USING (patient_key)"
         )
         return {
-            image_id: StoredImage(image_key, patient_id, checksum, disorder_ids.get(image_key, []))
+            str(image_id): StoredImage(image_key, str(patient_id), checksum, disorder_ids.get(image_key, []))
             for image_id, image_key, patient_id, checksum in rows
         }
 

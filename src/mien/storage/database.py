@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +18,11 @@ from mien.core.arrays import Float32s, Ints
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
 from mien.core.roster import Disorder, Label, Roster
+from mien.storage.outputs import read_checked_json
 
 DATABASE = "gallery.sqlite"
-FORMAT = 1
+FINISHED = "gallery.generation"  # which generation was finished last, whatever the database says
+FORMAT = 2  # 1 has no checksum of the state; the next change adds it
 SECONDS_TO_WAIT_FOR_A_LOCK = 30.0
 
 SCHEMA = """
@@ -28,7 +32,8 @@ CREATE TABLE gallery (
   generation INTEGER NOT NULL,   -- counts the changes
   fingerprint TEXT NOT NULL,     -- of everything stored; ties the index to it
   erasing INTEGER NOT NULL,      -- 1 while bytes of a removed patient may still lie in the files
-  encoder TEXT                   -- JSON, fixed by the first images
+  encoder TEXT,                  -- JSON, fixed by the first images
+  checksum BLOB                  -- of these four
 ) STRICT;
 CREATE TABLE disorder (
   disorder_key INTEGER PRIMARY KEY,
@@ -77,7 +82,12 @@ def connection(directory: Path, *, write: bool = False, create: bool = False) ->
     path = directory / DATABASE
     if not create and not path.is_file():
         raise GalleryError(f"{directory} holds no gallery: make one with 'mien gallery build'")
+    if path.is_symlink():
+        raise GalleryError(f"{path} is a link: give the directory where the file itself lies")
     try:
+        if create and not path.exists():  # one that is there is not opened: closing it would end SQLite's locks
+            with suppress(FileExistsError):  # SQLite's other files get the mode of this one
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         with closing(_connect(path, write=write)) as database:
             if create and not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gallery'").fetchone():
                 _create(database)
@@ -92,16 +102,22 @@ def connection(directory: Path, *, write: bool = False, create: bool = False) ->
         raise GalleryError(
             f"{error.filename or directory}: {error.strerror}; the gallery is as it was before"
         ) from error
-    except sqlite3.DatabaseError as error:
-        raise CorruptGalleryError(
-            f"{path}: {error}: restore the file from a backup or build the gallery anew"
-        ) from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes damaged bytes in its messages
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, what: object) -> CorruptGalleryError:
+    return CorruptGalleryError(f"{path}: {what}: restore the file from a backup or build the gallery anew")
+
+
+def _path_of(database: sqlite3.Connection) -> Path:
+    return Path(database.execute("PRAGMA database_list").fetchone()[2])
 
 
 def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode={'rwc' if write else 'ro'}"
     database = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT_FOR_A_LOCK)
-    database.text_factory = lambda text: text.decode(errors="backslashreplace")  # a damaged id can still be named
+    database.text_factory = lambda text: text.decode(errors="replace")  # a damaged id can still be named
     try:
         if write:
             database.execute("PRAGMA page_size = 16384")  # before the first table: an embedding fills pages well
@@ -112,9 +128,11 @@ def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
             database.execute("PRAGMA temp_store = MEMORY")  # VACUUM must not leave faces in a temporary folder
         else:
             database.execute("SELECT 1 FROM sqlite_schema").fetchall()
-    except sqlite3.OperationalError as error:
+    except BaseException as error:
         database.close()
-        unwritable = error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+        unwritable = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorname.startswith(
+            ("SQLITE_CANTOPEN", "SQLITE_READONLY")
+        )
         if write or not unwritable or path.with_name(f"{DATABASE}-wal").exists():
             raise
         # a log wants to be written beside the file even by readers; where there is none, nobody is writing
@@ -127,7 +145,8 @@ def _create(database: sqlite3.Connection) -> None:
         if not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gallery'").fetchone():
             for statement in SCHEMA.split(";\n"):
                 database.execute(statement)
-            database.execute("INSERT INTO gallery VALUES (1, ?, 0, '', 0, NULL)", [FORMAT])
+            checksum = _checksum_of_state(0, "", 0, None)
+            database.execute("INSERT INTO gallery VALUES (1, ?, 0, '', 0, NULL, ?)", [FORMAT, checksum])
 
 
 @contextmanager
@@ -150,25 +169,74 @@ def snapshot(database: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        database.execute("ROLLBACK")
+        if database.in_transaction:  # not after an error of the disk
+            database.execute("ROLLBACK")
 
 
 def state(database: sqlite3.Connection) -> State:
     """Generation, encoder and whether an erasure is pending."""
+    path = _path_of(database)
     tables = database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'gallery'").fetchone()[0]
-    columns = "format, generation, fingerprint, erasing, encoder"
-    row = database.execute(f"SELECT {columns} FROM gallery").fetchone() if tables else None  # noqa: S608
+    row = database.execute("SELECT * FROM gallery").fetchone() if tables else None
     if row is None:
-        raise GalleryError("the gallery was never finished: run 'mien gallery build' again")
-    stored_format, generation, stored_fingerprint, erasing, encoder = row
-    if stored_format != FORMAT:
-        raise GalleryError(f"the gallery has format {stored_format}, this version of mien reads format {FORMAT}")
-    try:
-        identity = None if encoder is None else Encoder.from_dict(json.loads(encoder))
-    except (ValueError, TypeError) as error:
-        raise CorruptGalleryError(f"the encoder's description is damaged ({error}): restore the gallery") from error
+        raise GalleryError(f"{path}: the gallery was never finished: run 'mien gallery build' again")
+    _, stored_format, generation, stored_fingerprint, erasing, encoder, *checksum = row
+    if stored_format not in {1, FORMAT}:
+        raise GalleryError(f"{path}: it has format {stored_format}, this version of mien reads format {FORMAT}")
+    if stored_format != 1 and checksum != [_checksum_of_state(*row[2:6])]:
+        raise _damaged(path, "the description of the gallery is damaged")
     images = database.execute("SELECT count(*) FROM image").fetchone()[0]
+    try:
+        identity, generation = None if encoder is None else Encoder.from_dict(json.loads(encoder)), int(generation)
+        if identity is not None and images:
+            [(size,)] = database.execute("SELECT length(embedding) FROM image LIMIT 1")
+            np.empty(size // 4).reshape(identity.representations, identity.dimensions)  # an error if it does not fit
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _damaged(path, f"the encoder's description is damaged ({error})") from error
     return State(generation, stored_fingerprint, bool(erasing), identity, images, tuple(read_learned(database)))
+
+
+def newest_state(database: sqlite3.Connection, directory: Path) -> State:
+    """The state; refuses a database that lacks changes which were finished.
+
+    SQLite drops what it cannot read of its log, in silence: so a file beside the database knows what was finished.
+    """
+    try:
+        finished = read_checked_json(directory / FINISHED)  # before the state, because it is written after it
+    except FileNotFoundError:
+        finished = {"generation": 0}
+    except ValueError as error:
+        raise CorruptGalleryError(f"{directory}: {error}: delete it, mien writes it again") from error
+    now = state(database)
+    known = finished["generation"]
+    if now.generation < known or (now.generation == known and now.fingerprint != finished.get("fingerprint", "")):
+        raise CorruptGalleryError(
+            f"{directory / DATABASE}: it holds generation {now.generation}, but generation {known} was finished: the"
+            f" last changes are lost, as with a damaged {DATABASE}-wal. Restore the whole directory from a backup, or"
+            f" delete {FINISHED} to go on without them, and repeat them"
+        )
+    return now
+
+
+def write_state(database: sqlite3.Connection, **changed: Any) -> None:
+    """Changes fields of the state; a gallery of format 1 is upgraded."""
+    now = replace(state(database), **changed)
+    if not database.execute("SELECT 1 FROM pragma_table_info('gallery') WHERE name = 'checksum'").fetchone():
+        database.execute("ALTER TABLE gallery ADD COLUMN checksum BLOB")
+        for suffix in ("", "-wal", "-shm"):
+            path = Path(f"{_path_of(database)}{suffix}")
+            if path.exists() and not path.is_symlink():
+                path.chmod(0o600)
+    encoder = None if now.encoder is None else json.dumps(now.encoder.as_dict())
+    row = now.generation, now.fingerprint, int(now.erasing), encoder
+    database.execute(
+        "UPDATE gallery SET format = ?, generation = ?, fingerprint = ?, erasing = ?, encoder = ?, checksum = ?",
+        [FORMAT, *row, _checksum_of_state(*row)],
+    )
+
+
+def _checksum_of_state(*row: object) -> bytes:
+    return hashlib.sha256(repr(row).encode()).digest()
 
 
 def read_learned(database: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -183,43 +251,51 @@ def fingerprint(database: sqlite3.Connection) -> str:
     digest = hashlib.sha256()
     for table in ("disorder", "image"):
         for (checksum,) in database.execute(f"SELECT checksum FROM {table} ORDER BY {table}_id"):  # noqa: S608
-            digest.update(checksum)
+            digest.update(_as_bytes(checksum))
     return digest.hexdigest()
 
 
-def checksum_of_image(
-    image_id: str, patient_id: str, disorder_ids: Sequence[str], embedding: bytes | memoryview
-) -> bytes:
+def checksum_of_image(image_id: str, patient_id: str, disorder_ids: Sequence[str], embedding: bytes) -> bytes:
     """SHA-256 over everything that is stored of an image."""
     digest = hashlib.sha256(json.dumps([image_id, patient_id, sorted(disorder_ids)]).encode())
-    digest.update(embedding)
+    digest.update(_as_bytes(embedding))
     return digest.digest()
+
+
+def _as_bytes(stored: object) -> bytes:
+    """What should be bytes: a damaged row may hold anything."""
+    return stored if isinstance(stored, bytes) else repr(stored).encode()
 
 
 def checksum_of_disorder(disorder: Disorder) -> bytes:
     """SHA-256 over everything that is stored of a disorder."""
-    return hashlib.sha256(json.dumps([disorder.disorder_id, disorder.name, disorder.omim]).encode()).digest()
+    return hashlib.sha256(json.dumps(list(disorder), default=repr).encode()).digest()
 
 
 def read_disorders(database: sqlite3.Connection) -> Iterator[tuple[Disorder, bool]]:
     """Every disorder, and whether its row is sound."""
     for disorder_id, name, omim, checksum in database.execute("SELECT disorder_id, name, omim, checksum FROM disorder"):
-        disorder = Disorder(disorder_id, name, omim)
+        disorder = Disorder(str(disorder_id), name, omim)
         yield disorder, checksum == checksum_of_disorder(disorder)
 
 
 def read_roster(database: sqlite3.Connection) -> Roster:
-    """Who is in the gallery."""
+    """Who is in the gallery; refuses damaged disorders, and a database that lacks rows or has some of nobody's."""
     disorders = {}
     for disorder, sound in read_disorders(database):
         if not sound:
-            raise CorruptGalleryError(f"disorder {shown(disorder.disorder_id)} is damaged: run 'mien gallery verify'")
+            who = f"disorder {shown(disorder.disorder_id)}"
+            raise CorruptGalleryError(f"{_path_of(database)}: {who} is damaged: run 'mien gallery verify'")
         disorders[disorder.disorder_id] = disorder
     labels = database.execute(
         "SELECT image_id, patient_id, disorder_id FROM label JOIN image USING (image_key)"
         " JOIN patient USING (patient_key) JOIN disorder USING (disorder_key)"
     )
-    return Roster.of_labels((Label(*row) for row in labels), disorders)
+    roster = Roster.of_labels((Label(*map(str, row)) for row in labels), disorders)
+    now = state(database)
+    if (len(roster.image_ids), fingerprint(database) if now.generation else "") != (now.images, now.fingerprint):
+        raise CorruptGalleryError(f"{_path_of(database)}: rows are missing or were added: run 'mien gallery verify'")
+    return roster
 
 
 def embedding_reader(database: sqlite3.Connection, roster: Roster, encoder: Encoder) -> Callable[[Ints], Float32s]:
@@ -232,7 +308,8 @@ def embedding_reader(database: sqlite3.Connection, roster: Roster, encoder: Enco
             disorder_ids = [roster.disorders[disorder].disorder_id for disorder in roster.disorders_of_image[image]]
             stored = database.execute("SELECT embedding, checksum FROM image WHERE image_id = ?", [image_id]).fetchone()
             if stored is None or stored[1] != checksum_of_image(image_id, patient_id, disorder_ids, stored[0]):
-                raise CorruptGalleryError(f"image {shown(image_id)} is damaged: run 'mien gallery verify'")
+                who = f"image {shown(image_id)}"
+                raise CorruptGalleryError(f"{_path_of(database)}: {who} is damaged: run 'mien gallery verify'")
             embeddings[row] = np.frombuffer(stored[0], dtype="<f4").reshape(embeddings.shape[1:])
         return embeddings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,17 +16,17 @@ from mien.core.index import GalleryIndex, build_index
 from mien.core.method import Method
 from mien.core.roster import Roster
 from mien.storage.changes import Change, import_cohort, remove_patients, restore_index
-from mien.storage.database import State, connection, embedding_reader, read_roster, snapshot, state
+from mien.storage.database import State, connection, embedding_reader, newest_state, read_roster, snapshot
 from mien.storage.index_files import read_index
 from mien.storage.learned import stored_calibration, stored_tuned
 
 OPENING_TRIES = 20
 
 
-def newest_state(directory: Path) -> State:
+def state_of(directory: Path) -> State:
     """Which generation is the newest, and what is known without reading it."""
     with connection(directory) as database:
-        return state(database)
+        return newest_state(database, directory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +76,17 @@ class Gallery:
 
     @classmethod
     def open(cls, directory: str | Path) -> Self:
-        """Opens the newest generation; makes its index where that is missing."""
+        """Opens the newest generation; makes its index where that is missing or damaged."""
         directory = Path(directory)
         for _ in range(OPENING_TRIES):
-            now = newest_state(directory)
+            now = state_of(directory)
             try:
                 index = read_index(directory, now.generation, now.fingerprint) if now.images else None
-            except FileNotFoundError:
+            except (FileNotFoundError, CorruptGalleryError) as problem:
+                if state_of(directory).generation != now.generation:
+                    continue  # a writer has gone on meanwhile
+                if isinstance(problem, CorruptGalleryError):
+                    logging.getLogger(__name__).warning("%s: the index is made anew from the database", problem)
                 try:
                     restore_index(directory)
                 except (GalleryBusyError, CorruptGalleryError):
@@ -95,7 +100,7 @@ class Gallery:
     @classmethod
     def _in_memory(cls, directory: Path) -> Self:
         with connection(directory) as database, snapshot(database):
-            now = state(database)
+            now = newest_state(database, directory)
             assert now.encoder is not None
             encoder, roster = now.encoder, read_roster(database)
             index = build_index(roster, encoder, embedding_reader(database, roster, encoder))
@@ -126,16 +131,11 @@ class Gallery:
             raise GalleryError(f"{path} lies inside the gallery and would keep removed patients: choose another place")
         if path.suffix != ".parquet":
             raise GalleryError(f"{path}: a gallery is exported as Parquet: give a name that ends in .parquet")
-        temporary = path.with_name(f"{path.name}.new")
         with connection(directory) as database, snapshot(database):
-            now, roster = state(database), read_roster(database)
+            now, roster = newest_state(database, directory), read_roster(database)
             if now.encoder is None or not now.images:
                 raise EmptyGalleryError(f"{directory}: the gallery holds no images: nothing to export")
-            try:
-                write_cohort_parquet(temporary, roster, now.encoder, embedding_reader(database, roster, now.encoder))
-                temporary.rename(path)
-            finally:
-                temporary.unlink(missing_ok=True)
+            write_cohort_parquet(path, roster, now.encoder, embedding_reader(database, roster, now.encoder))
         return len(roster.image_of_label)
 
     def __repr__(self) -> str:

@@ -1,16 +1,17 @@
 """`index-<generation>.*`: the derived index, mapped into memory. It can be deleted at any time and is made again.
 
 The matrices come first and `index-<generation>.json` last, each written under a temporary name, synced and renamed:
-where the JSON file is, the index is whole. Index files are only written and deleted under the database's write lock.
+where the JSON file is, the index is whole. It describes the matrices, which are bare numbers, and has a checksum of
+each. Index files are only written and deleted under the database's write lock.
 """
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,21 @@ import numpy.typing as npt
 
 from mien.core.arrays import Floats, Ints
 from mien.core.encoder import Encoder
-from mien.core.errors import CorruptGalleryError, shown
+from mien.core.errors import CorruptGalleryError
 from mien.core.index import GalleryIndex, build_index, index_of_matrices, matrices_of
 from mien.core.roster import Disorder, Roster
+from mien.storage.outputs import (
+    TEMPORARY,
+    open_unlinked,
+    private_file,
+    read_checked_json,
+    sync_directory,
+    write_checked_json,
+)
 
 MATRICES = tuple(name for name, _, _ in matrices_of(0, 0, Encoder(1, 1)))
 ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
-TEMPORARY = ".new"
+LARGEST_READ = 1 << 22  # bytes of a matrix that is read and checked at opening; larger ones are mapped
 LARGEST_KEPT = 1 << 28  # bytes of rounded rows that stay in memory; of larger ones, what was scanned is let go
 
 
@@ -40,23 +49,21 @@ def write_index(
     read: Callable[[Ints], Floats],
 ) -> None:
     """Builds the index straight into mapped files, so that memory stays at the size of one disorder."""
+    matrices: dict[str, np.memmap[Any, Any]] = {}
+    with ExitStack() as files:
 
-    def allocate(field: str, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:
-        path = _path(directory, generation, f"{field}.npy{TEMPORARY}")
-        matrix: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-        if hasattr(os, "posix_fallocate"):  # not on every system
-            with path.open("r+b") as file:
+        def allocate(field: str, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:
+            file = files.enter_context(private_file(_path(directory, generation, field)))
+            if hasattr(os, "posix_fallocate"):  # not on every system
                 # a full disk is an error here; later, in the middle of the map, it would be a bus error
-                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-        return matrix
+                os.posix_fallocate(file.fileno(), 0, _bytes(shape, dtype))
+            matrices[field] = np.memmap(file, dtype, "r+", shape=shape)
+            return matrices[field]
 
-    matrices: dict[str, npt.NDArray[Any]] = {}
-    build_index(roster, encoder, read, allocate=lambda *of: matrices.setdefault(of[0], allocate(*of)))
-    checksums = {}
-    for field, matrix in matrices.items():
-        checksums[field] = [zlib.crc32(row) for row in matrix]
-        matrix.flush()  # type: ignore[attr-defined] # it is mapped
-        _publish(_path(directory, generation, f"{field}.npy{TEMPORARY}"))
+        build_index(roster, encoder, read, allocate=allocate)
+        for matrix in matrices.values():
+            matrix.flush()
+        checksums = {field: zlib.crc32(matrix.data) for field, matrix in matrices.items()}
     description = {
         "generation": generation,
         "fingerprint": fingerprint,
@@ -65,63 +72,104 @@ def write_index(
         "patient_ids": roster.patient_ids,
         "disorders": roster.disorders,
         **{name: getattr(roster, name).tolist() for name in ROSTER_ARRAYS},
+        "checksums": checksums,
     }
-    _write_json(_path(directory, generation, "checksums"), checksums)
-    _write_json(_path(directory, generation, "json"), description)
+    write_checked_json(_path(directory, generation, "json"), description)
 
 
 def is_written(directory: Path, generation: int) -> bool:
     """Whether there is a whole index of this generation."""
-    suffixes = ["json", "checksums", *[f"{field}.npy" for field in MATRICES]]
-    return all(_path(directory, generation, suffix).exists() for suffix in suffixes)
+    return all(path.exists() for path in index_paths(directory, generation))
 
 
-def read_index(directory: Path, generation: int, fingerprint: str) -> GalleryIndex:
-    """Maps an index into memory; `FileNotFoundError` where there is none of this generation."""
-    path = _path(directory, generation, "json")
+def index_paths(directory: Path, generation: int) -> list[Path]:
+    """All files of one index."""
+    return [_path(directory, generation, suffix) for suffix in ("json", *MATRICES)]
+
+
+def read_index(directory: Path, generation: int, fingerprint: str, *, check_all: bool = False) -> GalleryIndex:
+    """Maps an index into memory; `FileNotFoundError` where there is none of this generation.
+
+    Small files are read and checked. `check_all` checks the large ones too.
+    """
+    if not is_written(directory, generation):
+        raise FileNotFoundError
     try:
-        described = _read_json(path)
+        described = read_checked_json(_path(directory, generation, "json"))
         if described["fingerprint"] != fingerprint:
-            raise ValueError("it belongs to another gallery")  # noqa: TRY301 all damage has one message
+            raise ValueError(f"index-{generation}.json belongs to another gallery")  # noqa: TRY301 one message for all
         roster = Roster(
             image_ids=tuple(described["image_ids"]),
             patient_ids=tuple(described["patient_ids"]),
             disorders=tuple(Disorder(*fields) for fields in described["disorders"]),
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
-        matrices = {field: _map(_path(directory, generation, f"{field}.npy")) for field in MATRICES}
-        ways_to_read = _ways_to_read(_path(directory, generation, "image_rows.npy"), matrices)
-        return index_of_matrices(roster, Encoder.from_dict(described["encoder"]), matrices, **ways_to_read)
+        encoder = Encoder.from_dict(described["encoder"])
+        matrices = {}
+        for field, shape, dtype in matrices_of(len(roster.image_ids), len(roster.disorders), encoder):
+            path = _path(directory, generation, field)
+            matrices[field] = matrix = _matrix(path, shape, dtype)
+            if (check_all or not _is_mapped(matrix)) and zlib.crc32(matrix.data) != described["checksums"][field]:
+                raise ValueError(f"{path.name} does not match its checksum")  # noqa: TRY301
+        ways_to_read = _ways_to_read(_path(directory, generation, "image_rows"), matrices)
+        return index_of_matrices(roster, encoder, matrices, **ways_to_read)
     except (ValueError, KeyError, TypeError) as error:
-        advice = f"delete the files index-{generation}.*, mien makes them again"
-        raise CorruptGalleryError(f"{path}: {error}: {advice}") from error
+        raise CorruptGalleryError(f"{directory}: {error}") from error
 
 
-def _map(path: Path) -> npt.NDArray[Any]:
-    # a plain array on top of the map: indexing a np.memmap costs microseconds more each time
-    try:
-        matrix: npt.NDArray[Any] = np.asarray(np.load(path, mmap_mode="r"))
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
-    return matrix
+def _matrix(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """Bare numbers: the file's length is the only thing it says of itself."""
+    with open_unlinked(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != _bytes(shape, dtype):
+            raise ValueError(f"{path.name} has {size} bytes instead of {_bytes(shape, dtype)}")
+        if size <= LARGEST_READ:
+            return np.fromfile(file, dtype).reshape(shape)
+        # a plain array on top of the map: indexing a np.memmap costs microseconds more each time
+        return np.asarray(np.memmap(file, dtype, "r", shape=shape))
 
 
-def _ways_to_read(path: Path, matrices: dict[str, npt.NDArray[Any]]) -> dict[str, Callable[..., Any]]:
-    """How images' rows are picked from their file, and let go after a scan."""
+def _bytes(shape: tuple[int, ...], dtype: type[np.generic]) -> int:
+    return int(np.prod(shape)) * np.dtype(dtype).itemsize
+
+
+def _is_mapped(matrix: npt.NDArray[Any]) -> bool:
+    return isinstance(matrix.base, np.memmap)
+
+
+def _pages(matrix: npt.NDArray[Any]) -> mmap.mmap:
+    pages: mmap.mmap = matrix.base._mmap  # type: ignore[union-attr]  # noqa: SLF001 the only way to the map itself
+    return pages
+
+
+def _ways_to_read(path: Path, matrices: Mapping[str, npt.NDArray[Any]]) -> dict[str, Callable[..., Any]]:
+    """How images' rows are picked from their file, and let go after a scan, where they are mapped."""
     exact, codes = matrices["image_rows"], matrices["image_codes"]
-    large = {"let_go_codes": _letting_go(codes)} if codes.nbytes > LARGEST_KEPT else {}
-    return {"let_go_exact": _letting_go(exact), "picked": _row_reader(path, exact), **large}
+    maps = {path.with_suffix(f".{field}"): _pages(matrix) for field, matrix in matrices.items() if _is_mapped(matrix)}
+    ways: dict[str, Callable[..., Any]] = {"require_whole": partial(_require_whole, maps)}
+    if _is_mapped(exact):
+        ways |= {"let_go_exact": _letting_go(exact), "picked": _row_reader(path, exact)}
+    if _is_mapped(codes) and codes.nbytes > LARGEST_KEPT:
+        ways["let_go_codes"] = _letting_go(codes)
+    return ways
+
+
+def _require_whole(maps: Mapping[Path, mmap.mmap]) -> None:
+    """Refuses files that were cut short after they were mapped: whoever reads the map there is killed."""
+    for path, pages in maps.items():
+        if pages.size() < len(pages):
+            raise CorruptGalleryError(
+                f"{path} was cut short while it was open: open the gallery again, mien makes it anew"
+            )
 
 
 def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
     """Takes rows that were read out of this process's memory, and asks for as many more: they follow."""
-    mapped, row = matrix.base, matrix.strides[0]
-    assert isinstance(mapped, np.memmap)
-    pages: mmap.mmap = mapped._mmap  # type: ignore[attr-defined]  # noqa: SLF001 the only way to the map itself
+    pages, row = _pages(matrix), matrix.strides[0]
 
     def advise(start: int, end: int, advice: str) -> None:
-        first = (mapped.offset + start * row) // mmap.PAGESIZE * mmap.PAGESIZE
-        last = min(mapped.offset + end * row, len(pages))
+        first = start * row // mmap.PAGESIZE * mmap.PAGESIZE
+        last = min(end * row, len(pages))
         if first < last and hasattr(mmap, advice):  # not on every system
             pages.madvise(getattr(mmap, advice), first, last - first)
 
@@ -136,38 +184,20 @@ def _row_reader(path: Path, matrix: npt.NDArray[Any]) -> Callable[[Ints], npt.ND
     """Reads single rows from the file: around a row that is read in its map, the system reads and maps megabytes."""
     if not hasattr(os, "preadv"):  # not on every system
         return partial(matrix.take, axis=0)
-    descriptor, first, length = os.open(path, os.O_RDONLY), matrix.base.offset, matrix.strides[0]  # type: ignore[union-attr]
+    file, length = open_unlinked(path), matrix.strides[0]
+    descriptor = file.fileno()
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
 
     def read(rows: Ints) -> npt.NDArray[Any]:
         found = np.empty((len(rows), *matrix.shape[1:]), matrix.dtype)
         for place, row in enumerate(rows.tolist()):
-            if os.preadv(descriptor, [found[place]], first + row * length) != length:
-                raise CorruptGalleryError(f"{path.name} is cut short: delete it, mien makes it again")
+            if os.preadv(descriptor, [found[place]], row * length) != length:
+                raise CorruptGalleryError(f"{path} is cut short: open the gallery again, mien makes it anew")
         return found
 
-    finalize(read, os.close, descriptor)
+    finalize(read, file.close)
     return read
-
-
-def damaged_rows(directory: Path, generation: int, fingerprint: str) -> Iterator[str]:
-    """A line for every row of the index that does not match its checksum."""
-    roster = read_index(directory, generation, fingerprint).roster
-    checksums = _read_json(_path(directory, generation, "checksums"))
-    for field in MATRICES:
-        path = _path(directory, generation, f"{field}.npy")
-        matrix = _map(path)
-        if len(matrix) != len(checksums[field]):
-            yield f"{path.name}: {len(matrix)} rows instead of {len(checksums[field])}"
-        for number, (row, checksum) in enumerate(zip(matrix, checksums[field], strict=False)):
-            if zlib.crc32(row) != checksum:
-                whose = (
-                    f"disorder {shown(roster.disorders[number].disorder_id)}"
-                    if "centroid" in field or "sums" in field
-                    else f"image {shown(roster.image_ids[number])}"
-                )
-                yield f"{path.name}: row {number} ({whose}) is damaged"
 
 
 def sweep(directory: Path, *, keep: int) -> None:
@@ -175,7 +205,7 @@ def sweep(directory: Path, *, keep: int) -> None:
     for path in directory.glob("index-*"):
         if not path.name.startswith(f"index-{keep}.") or path.name.endswith(TEMPORARY):
             path.unlink(missing_ok=True)
-    _sync_directory(directory)
+    sync_directory(directory)
 
 
 def delete_index(directory: Path, generation: int) -> None:
@@ -186,34 +216,3 @@ def delete_index(directory: Path, generation: int) -> None:
 
 def _path(directory: Path, generation: int, suffix: str) -> Path:
     return directory / f"index-{generation}.{suffix}"
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    """JSON after a line with its checksum."""
-    temporary = path.with_name(path.name + TEMPORARY)
-    text = json.dumps(content).encode()
-    temporary.write_bytes(b"%08x\n" % zlib.crc32(text) + text)
-    _publish(temporary)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    checksum, _, text = path.read_bytes().partition(b"\n")
-    if checksum != b"%08x" % zlib.crc32(text):
-        raise ValueError("it does not match its checksum")
-    content: dict[str, Any] = json.loads(text)
-    return content
-
-
-def _publish(temporary: Path) -> None:
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.rename(temporary.with_name(temporary.name.removesuffix(TEMPORARY)))
-    _sync_directory(temporary.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

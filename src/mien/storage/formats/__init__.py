@@ -53,14 +53,8 @@ def write_encodings(path: Path, encodings: Encodings, progress: Progress) -> Non
     from mien.storage.formats.cohort_parquet import write_encodings_parquet  # noqa: PLC0415 pyarrow is heavy
     from mien.storage.formats.gm_arc_csv import write_gm_arc_csv  # noqa: PLC0415
 
-    temporary = path.with_name(f"{path.name}.new")
-    temporary.touch(mode=0o600)  # embeddings are biometric data
     write = write_gm_arc_csv if path.suffix.lower() == ".csv" else write_encodings_parquet
-    try:
-        write(temporary, encodings, progress)
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write(path, encodings, progress)
 
 
 def read_encodings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from mien.core.roster import Roster
 from mien.storage.formats import text_tables
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.cohort_rows import REQUIRED_COLUMNS, TEXT_COLUMNS, CohortCollector, CohortRow
+from mien.storage.outputs import private_file
 
 ENCODER_KEY = b"mien.encoder"
 ROWS_PER_BATCH = 1024
@@ -86,7 +87,7 @@ def _embeddings(path: Path, column: pa.Array, image_ids: list[str], first_row: i
 
 def write_cohort_parquet(path: Path, roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]) -> None:
     """Writes a labelled cohort, one row group per disorder."""
-    with _writer(path, TEXT_COLUMNS, encoder) as writer:
+    with private_file(path) as file, _writer(file, TEXT_COLUMNS, encoder) as writer:
         for place, disorder in enumerate(roster.disorders):
             images = roster.images_with(place)
             columns: list[list[Any]] = [
@@ -100,14 +101,14 @@ def write_cohort_parquet(path: Path, roster: Roster, encoder: Encoder, read: Cal
 def write_encodings_parquet(path: Path, encodings: Encodings, progress: Progress) -> None:
     """Writes embeddings by image id, without labels."""
     image_ids = encodings.image_ids
-    with _writer(path, TEXT_COLUMNS[:1], encodings.encoder) as writer:
+    with private_file(path) as file, _writer(file, TEXT_COLUMNS[:1], encodings.encoder) as writer:
         for start in range(0, len(image_ids), ROWS_PER_BATCH):
             rows = slice(start, start + ROWS_PER_BATCH)
             _write_rows(writer, [list(image_ids[rows])], encodings.embeddings[rows])
             progress(min(rows.stop, len(image_ids)), len(image_ids))
 
 
-def _writer(path: Path, names: Sequence[str], encoder: Encoder) -> pq.ParquetWriter:
+def _writer(file: BinaryIO, names: Sequence[str], encoder: Encoder) -> pq.ParquetWriter:
     """A writer of texts and embeddings; the file says which encoder made them."""
     vector = pa.list_(pa.float32(), encoder.dimensions)
     embedding = vector if encoder.representations == 1 else pa.list_(vector, encoder.representations)
@@ -115,7 +116,7 @@ def _writer(path: Path, names: Sequence[str], encoder: Encoder) -> pq.ParquetWri
         [*[pa.field(name, pa.string()) for name in names], pa.field("embedding", embedding)],
         metadata={ENCODER_KEY: json.dumps(encoder.as_dict())},
     )
-    return pq.ParquetWriter(path, schema)
+    return pq.ParquetWriter(file, schema)
 
 
 def _write_rows(writer: pq.ParquetWriter, columns: list[list[Any]], embeddings: Floats) -> None:

@@ -21,6 +21,7 @@ from mien.core.errors import InvalidFileError, shown
 from mien.core.progress import Progress, silent
 from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.text_tables import unsafe_cell
+from mien.storage.outputs import private_file
 
 ROWS_BETWEEN_REPORTS = 2000
 IMAGES_BETWEEN_REPORTS = 100
@@ -101,14 +102,14 @@ def write_gm_arc_csv(path: Path, encodings: Encodings, progress: Progress = sile
     keys = check_gm_arc(path, encodings.image_ids, encodings.encoder)
     numbers = f"[{', '.join([NUMBER] * encodings.encoder.dimensions)}]"
     images = len(encodings.image_ids)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(";".join(COLUMNS) + "\n")
+    with private_file(path) as file:
+        file.write(f"{';'.join(COLUMNS)}\n".encode())
         for image, image_id in enumerate(encodings.image_ids):
             if image % IMAGES_BETWEEN_REPORTS == 0:
                 progress(image, images)
             for (model, flip, gray), vector in zip(keys, encodings.embeddings[image].tolist(), strict=True):
                 row = (IMG_NAME.format(image_id), model, str(flip), str(gray), "[0]", numbers % tuple(vector))
-                file.write(";".join(row) + "\n")
+                file.write(f"{';'.join(row)}\n".encode())
     progress(images, images)
 
 

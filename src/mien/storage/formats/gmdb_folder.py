@@ -209,7 +209,7 @@ def write_gmdb(
     _check_folds(study)
     try:
         refuse_existing(out, force=force)
-        out.mkdir(parents=True, exist_ok=True)
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="unfinished-", dir=out) as name:
             unfinished = Path(name)
             (unfinished / METADATA).mkdir()

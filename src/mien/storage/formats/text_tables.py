@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mien.core.errors import InvalidFileError, shown
+from mien.storage.outputs import private_file
 
 BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -47,14 +48,16 @@ def read_table(path: Path) -> Table:
 def write_table(path: Path, names: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
     """Writes a table that reads back as it is: what would have to be changed, an id above all, is refused."""
     problems: list[str] = []
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=_separator(path), lineterminator="\n")
+    with private_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text, delimiter=_separator(path), lineterminator="\n")
         writer.writerow(names)
         for row, fields in enumerate(cells, start=2):
             problems += [f"row {row}: {wrong}" for cell in fields if (wrong := unsafe_cell(cell))]
             writer.writerow(fields)
-    if problems:
-        raise InvalidFileError(path.name, problems)
+        text.detach()
+        if problems:
+            raise InvalidFileError(path.name, problems)
 
 
 def unsafe_cell(text: str) -> str | None:
