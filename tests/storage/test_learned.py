@@ -96,4 +96,4 @@ def test_a_gallery_without_a_tuned_method_says_so(directory):
 def _learned(directory):
     from mien.storage.gallery import newest_state
 
-    return newest_state(directory).learned
+    return state_of(directory).learned
