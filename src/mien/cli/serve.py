@@ -69,9 +69,11 @@ def run(
     key: Path | None = None,
 ) -> None:
     """Serves until a signal ends it."""
+    from mien.encoding.process_memory import forbid_core_dumps  # noqa: PLC0415
     from mien.service.app import service  # noqa: PLC0415
     from mien.service.server import bound_socket, check_certificate, configured, listen  # noqa: PLC0415
 
+    forbid_core_dumps()
     if certificate is not None and key is not None:
         check_certificate(certificate, key)
     with bound_socket(settings.host, settings.port) as bound:
