@@ -228,9 +228,11 @@ def _png(data: bytes) -> Opened:
             if zlib.crc32(name + body) != int.from_bytes(chunk[-4:]):
                 raise ValueError("wrong checksum")  # which Pillow does not look at where the pixels are
         if name == b"IEND":
-            image = PngImageFile(BytesIO(b"".join(kept)))
-            return image.size, lambda: (image, _orientation(exif))
-    raise _unusual(f"PNG (more than {MOST_PARTS} chunks)")
+            break
+    else:
+        raise _unusual(f"PNG (more than {MOST_PARTS} chunks)")
+    image = PngImageFile(BytesIO(b"".join(kept)))
+    return image.size, lambda: (image, _orientation(exif))
 
 
 def _webp(data: bytes) -> Opened:

@@ -1,4 +1,4 @@
-"""What happens to the memory of a process that holds photos: never dumped to a file, and given back after large ones."""
+"""Memory of a process that holds photos: bounded, given back after large ones, never dumped to a file."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class AccessChecks:
 
         try:
             check_access(scope, self.settings)
-            await self.app(scope, limited_receive(receive, self.settings.most_bytes), send_with_headers)
+            await self.app(scope, limited_receive(scope, receive, self.settings.most_bytes), send_with_headers)
         except (Exception, asyncio.CancelledError) as error:  # every failed request gets a problem document
             if started:
                 raise
@@ -140,15 +140,14 @@ def credentials(authorization: str) -> tuple[str, str]:
     return "", ""
 
 
-def limited_receive(receive: Receive, most_bytes: int) -> Receive:
-    """Refuses a body beyond the limit while it arrives: it may come without its length."""
-    received = 0
+def limited_receive(scope: Scope, receive: Receive, most_bytes: int) -> Receive:
+    """Counts a body while it arrives, and refuses one beyond the limit: it may come without its length."""
+    scope["received_bytes"] = 0
 
     async def receive_counting() -> Message:
-        nonlocal received
         message = await receive()
-        received += len(message.get("body", b""))
-        if received > most_bytes:
+        scope["received_bytes"] += len(message.get("body", b""))
+        if scope["received_bytes"] > most_bytes:
             raise too_large(most_bytes)
         return message
 

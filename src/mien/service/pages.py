@@ -46,7 +46,7 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
         form = Form({}, [])
         try:
             with queue.place():
-                form = await queue.receive(read_form(request, ranker.settings))
+                form = await queue.receive(request, partial(read_form, settings=ranker.settings))
                 response, document = await queue.run(pages.answer, form)
                 note_for_audit(request, document)
                 return response

@@ -117,7 +117,7 @@ async def answered(
 ) -> Response:
     """Reads a body, runs the job with it on a thread, and answers with the document that the job returns."""
     with queue.place():
-        received = await queue.receive(read(request))
+        received = await queue.receive(request, read)
 
         def make() -> tuple[Response, dict[str, Any]]:
             document = job(received)
