@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from mien.service import server
+from mien.service.addresses import address_group
 
 from services import TOKEN, assert_problem, serving
 
@@ -144,4 +145,4 @@ def is_closed(connection):
     ],
 )
 def test_a_network_of_addresses_counts_as_one(address, group):
-    assert server.address_group(address) == group
+    assert address_group(address) == group

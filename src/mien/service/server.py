@@ -7,7 +7,6 @@ import resource
 import signal
 import socket
 import ssl
-from ipaddress import IPv6Address, IPv6Network
 from pathlib import Path
 
 import uvicorn
@@ -16,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from mien.core.errors import MienError
 from mien.service.access_checks import SECURITY_HEADERS
+from mien.service.addresses import address_group
 from mien.service.problems import Problem
 
 MOST_CONNECTIONS = 512
@@ -109,18 +109,6 @@ class LimitedProtocol(HttpToolsProtocol):
 TOO_MANY_HEADERS = Problem(
     431, "too-many-headers", f"a request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all"
 )
-
-
-def address_group(address: str | None) -> str:
-    """The address as it is counted: a household or a clinic has a whole /64 of IPv6.
-
-    >>> address_group("2001:db8::7")
-    '2001:db8::/64'
-    """
-    if not address or ":" not in address:
-        return address or ""
-    whole = IPv6Address(address.partition("%")[0])
-    return str(whole.ipv4_mapped or IPv6Network((whole, 64), strict=False))
 
 
 def raw_response(problem: Problem) -> bytes:

@@ -30,6 +30,7 @@ class Settings:
     encoder: str | None = None  # of photos; None: the one that made the gallery
     coarse: bool = False  # ranks and bands instead of distances
     audit: Path | None = None
+    tokens: Path | None = None  # of people with a token each
     most_bytes: int = 64_000_000  # of a request
     most_photos: int = 20
     most_waiting: int = 16  # requests at a time; each may hold `most_bytes`
@@ -38,9 +39,12 @@ class Settings:
     def __post_init__(self) -> None:
         if self.address is None and not re.fullmatch(HOST_NAME, self.host):
             raise SettingsError(f"{shown(self.host)} is no address: give one, as 127.0.0.1 or ::1, or a name")
-        if not self.is_loopback and self.token is None:
+        if self.token is not None and self.tokens is not None:
+            raise SettingsError("give --tokens for several people, or --token-file for one, not both")
+        if not self.is_loopback and self.token is None and self.tokens is None:
             raise SettingsError(
-                f"{self.host} can be reached by others: give a token (--token-file), or listen on 127.0.0.1"
+                f"{self.host} can be reached by others: give a token (--token-file) or several (--tokens), or listen"
+                " on 127.0.0.1"
             )
         if self.is_any and not self.names:
             raise SettingsError(f"{self.host} stands for any address: say under which name people come (--name)")
