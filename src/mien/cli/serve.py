@@ -36,6 +36,10 @@ def serve(
     encoder: options.EncoderOption = None,
     coarse: Annotated[bool, typer.Option("--coarse", help="Answer with ranks and bands instead of distances.")] = False,
     audit: Annotated[Path | None, typer.Option(help="Record every request in this file.")] = None,
+    requests_per_hour: Annotated[int, typer.Option(help="Rankings that a person can ask for.", min=1)] = 200,
+    embeddings_per_hour: Annotated[
+        int, typer.Option(help="Photos or embeddings of a person that are compared with the gallery.", min=1)
+    ] = 200,
     certificate: Annotated[Path | None, typer.Option(help="TLS certificate (PEM), with --key.")] = None,
     key: Annotated[Path | None, typer.Option(help="TLS key (PEM).")] = None,
 ) -> None:
@@ -56,6 +60,8 @@ def serve(
         coarse=coarse,
         audit=audit,
         tokens=tokens,
+        most_requests=requests_per_hour,
+        most_embeddings=embeddings_per_hour,
     )
     run(settings, certificate=certificate, key=key)
 
