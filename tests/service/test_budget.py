@@ -118,7 +118,7 @@ def test_accounts_that_are_over_are_forgotten(monkeypatch):
     for number in range(20):
         clock[0] += HOUR / 2
         budget.spend(str(number), np.ones((1, 1), dtype=np.float32))
-    assert len(budget.ranked) <= 6
+    assert len(budget.accounts) <= 6
 
 
 @pytest.fixture
