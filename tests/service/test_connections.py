@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import socket
+import ssl
+import subprocess
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
@@ -123,6 +126,67 @@ def test_a_request_under_way_is_not_closed_for_others(gallery, monkeypatch):
             assert is_closed(refused)
         busy.sendall(b"{}")
         assert b" 422 " in busy.recv(100)
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A certificate with its key, for this machine."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not there to make a certificate")
+    paths = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-out", paths[0], "-keyout", paths[1]]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    return paths
+
+
+def test_connections_count_before_tls_is_agreed_upon(gallery, certificate, monkeypatch):
+    monkeypatch.setattr(server, "MOST_OF_AN_ADDRESS", 3)
+    trusted = ssl.create_default_context(cafile=certificate[0])
+    with serving(gallery, token=TOKEN, tls=server.tls_context(*certificate)) as address, ExitStack() as stack:
+        idle = [stack.enter_context(connected(address)) for _ in range(8)]
+        idle[-1].sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a handshake
+        for connection in idle:
+            connection.settimeout(0.5)
+        assert [is_closed(connection) for connection in idle] == [True] * 5 + [False] * 3
+        with httpx.Client(verify=trusted, trust_env=False, auth=("", TOKEN)) as client:
+            for _ in range(5):
+                assert client.get(f"{address}/v1/health").status_code == 200
+            assert client.get(f"{address}/static/page.css").text.startswith(":root")
+            body = {"embeddings": [[[1.0] * 8] * 3] * 90, "top": "all"}
+            assert client.post(f"{address}/v1/rank/embeddings", json=body).status_code == 200
+        with connected(address) as plain:
+            plain.sendall(BEGUN + b"\r\n")
+            assert is_closed(plain)
+
+
+def test_a_handshake_that_does_not_end_is_not_waited_for(gallery, certificate, monkeypatch):
+    monkeypatch.setattr(server, "SECONDS_FOR_A_REQUEST", 0.2)
+    with serving(gallery, tls=server.tls_context(*certificate)) as address, connected(address) as idle:
+        assert is_closed(idle)
+
+
+def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered(gallery, certificate):
+    """Both in one packet, as clients in a hurry send them."""
+    with serving(gallery, tls=server.tls_context(*certificate)) as address, connected(address) as connection:
+        sent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cafile=certificate[0])
+        client = context.wrap_bio(received, sent, server_hostname="127.0.0.1")
+        while True:
+            try:
+                client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                connection.sendall(sent.read())
+                received.write(connection.recv(65_536))
+        client.write(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        connection.sendall(sent.read())
+        answer = b""
+        while b"}" not in answer:
+            received.write(connection.recv(65_536))
+            with suppress(ssl.SSLWantReadError):
+                answer += client.read(65_536)
+    assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 def is_closed(connection):

@@ -89,17 +89,16 @@ def run(
     """Serves until a signal ends it."""
     from mien.encoding.process_memory import forbid_core_dumps  # noqa: PLC0415
     from mien.service.app import service  # noqa: PLC0415
-    from mien.service.server import bound_socket, check_certificate, configured, listen  # noqa: PLC0415
+    from mien.service.server import bound_socket, configured, listen, tls_context  # noqa: PLC0415
 
     forbid_core_dumps()
-    if certificate is not None and key is not None:
-        check_certificate(certificate, key)
+    tls = None if certificate is None or key is None else tls_context(certificate, key)
     with bound_socket(settings.host, settings.port) as bound:
         app = service(settings, demo_patients)
         if app.state.cannot_encode and not demo_patients:
             show.note(f"photos cannot be ranked: {app.state.cannot_encode}")
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        scheme = "http" if certificate is None else "https"
+        scheme = "http" if tls is None else "https"
         sys.stdout.write(f"mien is at {scheme}://{host}:{bound.getsockname()[1]}/ (Ctrl-C ends it)\n")
         sys.stdout.flush()
-        listen(configured(app, certificate, key), bound)
+        listen(configured(app, tls), bound)

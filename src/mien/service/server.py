@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from mien.core.errors import MienError
@@ -33,6 +34,8 @@ class LimitedProtocol(HttpToolsProtocol):
     header_bytes = 0  # of this request
     unread_bytes = 0  # received since the parser last found the end of headers, or a piece of a body
     refusal: Problem | None = None
+    tls: ssl.SSLContext | None = None
+    early_data = b""  # came with the end of the handshake
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection. Where there are too many, an idle one is closed, the oldest first."""
@@ -49,6 +52,25 @@ class LimitedProtocol(HttpToolsProtocol):
             leaving = min(idle, key=lambda each: (each.cycle is not None, each.opened), default=self)
             leaving.transport.abort()
         self.loop.call_later(SECONDS_FOR_A_REQUEST, self._close_if_idle, None)
+        if self.tls is not None:
+            transport.pause_reading()
+            self.handshake = self.loop.create_task(self._start_tls(transport, self.tls))
+
+    async def _start_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Begins TLS only here: asyncio itself would not tell of a connection before, and nobody would count it."""
+        try:
+            encrypted = await self.loop.start_tls(
+                transport, self, context, server_side=True, ssl_handshake_timeout=SECONDS_FOR_A_REQUEST
+            )
+        except OSError:  # no TLS, cut off, or too slow
+            encrypted = None
+        if encrypted is None or transport.is_closing():
+            transport.abort()
+            self.connections.discard(self)
+            return
+        self.transport, self.flow, self.scheme = encrypted, FlowControl(encrypted), "https"
+        if self.early_data:
+            self.data_received(self.early_data)
 
     @property
     def is_idle(self) -> bool:
@@ -66,6 +88,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parses what came; refuses headers that do not end."""
+        if self.tls is not None and self.scheme != "https":
+            self.early_data += data
+            return
         self.unread_bytes += len(data)
         super().data_received(data)
         if self.unread_bytes > MOST_HEADER_BYTES and not self.transport.is_closing():
@@ -133,31 +158,31 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def check_certificate(certificate: Path, key: Path) -> None:
-    """Refuses files that TLS cannot use, before anything listens."""
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """What TLS needs; refuses files that it cannot use, before anything listens."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     for path in (certificate, key):
         if not path.is_file():
             raise MienError(f"{path}: there is no such file")
     try:
         # an empty password: with none, OpenSSL would ask for it on the terminal
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password="")
+        context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise MienError(f"{certificate} and {key} are no certificate with its key, not encrypted, in PEM") from error
+    return context
 
 
-def configured(app: FastAPI, certificate: Path | None = None, key: Path | None = None) -> uvicorn.Config:
+def configured(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
     """The configuration of uvicorn."""
     return uvicorn.Config(
         app,
-        http=LimitedProtocol,
+        http=type("Protocol", (LimitedProtocol,), {"tls": tls}),
         ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,  # the audit log names the address of the socket
         timeout_graceful_shutdown=SECONDS_TO_STOP,
-        ssl_certfile=None if certificate is None else str(certificate),
-        ssl_keyfile=None if key is None else str(key),
     )
 
 
