@@ -57,3 +57,19 @@ def as_plain_gallery(cohort, without=()):
         if patient_id not in without:
             gallery.setdefault(disorder_id, []).append((patient_id, embedding_of[image_id]))
     return gallery
+
+
+def families(rng, *, disorders=6, patients=10, dimensions=24, noise=1.3, prefix="", seed=7):
+    """Disorders whose patients look alike, more or less: one or two photos each. The same seed gives the same faces."""
+    faces = np.random.default_rng(seed).standard_normal((disorders, 1, dimensions))
+    labels, embeddings = [], []
+    for disorder in range(disorders):
+        for patient in range(patients):
+            person = faces[disorder] + noise * rng.standard_normal((1, dimensions))
+            for photo in range(1 + (patient % 3 == 0)):
+                embeddings.append(person + 0.3 * rng.standard_normal((1, dimensions)))
+                labels.append(
+                    Label(f"{prefix}i{disorder}-{patient}-{photo}", f"{prefix}p{disorder}-{patient}", f"d{disorder}")
+                )
+    encodings = Encodings.of([label.image_id for label in labels], np.array(embeddings, np.float32))
+    return Cohort.join(encodings, labels)

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -96,12 +97,19 @@ def test_importing_mien_loads_nothing_heavier_than_numpy():
     assert not heavy & set(loaded)
 
 
+def test_the_service_loads_networks_only_where_it_has_an_encoder():
+    code = "import sys, mien.service.app; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"onnx", "onnxruntime"} & set(loaded)
+
+
 def test_the_public_names_are_these():
     assert sorted(mien.__all__) == sorted(
         [
             *(
                 "BASELINE",
                 "FULL",
+                "Calibration",
                 "Cohort",
                 "Disorder",
                 "Encoder",
@@ -122,7 +130,7 @@ def test_the_public_names_are_these():
                 "Study",
                 "__version__",
             ),
-            *("encode", "evaluate", "rank"),
+            *("calibrate", "encode", "evaluate", "rank"),
         ]
     )
     assert all(hasattr(mien, name) for name in mien.__all__)
@@ -190,7 +198,8 @@ class TestTheMapOfThePaper:
         from mien.evaluation.experiments import EXPERIMENTS
 
         assert len(self.rows) == 20 + 14
-        assert {experiment for _, _, experiment, _ in self.rows} == EXPERIMENTS.keys()
+        beyond = {"size_offset"}  # the paper has no such figure
+        assert {experiment for _, _, experiment, _ in self.rows} == EXPERIMENTS.keys() - beyond
 
     def test_every_part_has_its_section_in_the_report(self):
         from mien.report.sections import SECTIONS
@@ -252,3 +261,12 @@ def write_example_files(directory):
         "image_id,patient_id,disorder_id,embedding\n"
         + "".join(f'{i},p{i // 2},d{i % 3},"[{i}.5, {i * i % 7}.0, 1.0]"\n' for i in range(24))
     )
+
+
+def test_every_equation_beyond_the_paper_has_its_function():
+    page = (ROOT / "docs" / "equations.md").read_text()
+    named = re.findall(r"`(mien(?:\.[a-z_]+)+)`", page)
+    assert len(named) == 10
+    for name in named:
+        module, _, function = name.rpartition(".")
+        assert callable(getattr(import_module(module), function)), name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mien.core.answers import RankedDisorder, Ranking
+from mien.core.calibration import Calibration
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError
@@ -11,13 +12,14 @@ from mien.core.ranking import rank
 from mien.core.roster import Disorder, Label, Roster
 from mien.core.scores import Evidence, Parameter, Score
 from mien.core.study import Study
-from mien.front_door import encode, evaluate
+from mien.front_door import calibrate, encode, evaluate
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
 __all__ = [
     "BASELINE",
     "FULL",
+    "Calibration",
     "Cohort",
     "Disorder",
     "Encoder",
@@ -35,6 +37,7 @@ __all__ = [
     "Score",
     "Study",
     "__version__",
+    "calibrate",
     "encode",
     "evaluate",
     "rank",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mien.core.calibration import PRIOR_OF_NONE, Calibration
 from mien.core.cohort import Cohort, Encodings
 from mien.core.errors import InvalidFileError, require, shown
 from mien.core.method import BASELINE, FULL, Method
+from mien.core.ranking import AnyGallery
 from mien.core.study import Study
 
 if TYPE_CHECKING:
@@ -30,6 +32,22 @@ def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = N
     if refused := [f"{shown(each.image_id)}: {each.reason}" for each in results if isinstance(each, RefusedPhoto)]:
         raise InvalidFileError("photos", refused, advice="mend these, or leave them out")
     return loaded.encodings_of(results)
+
+
+def calibrate(
+    gallery: AnyGallery,
+    method: Method = FULL,
+    *,
+    cohort: Cohort | None = None,
+    prior: Mapping[str, float] | None = None,
+    prior_of_none: float = PRIOR_OF_NONE,
+    seed: int = 1,
+) -> Calibration:
+    """Learns from a gallery's left-out patients, or from a cohort, what distances mean: give it to `rank`."""
+    from mien.evaluation.calibrating import calibrate as learned  # noqa: PLC0415 scipy is heavy
+
+    require(method, Method, "method", "a gallery first, then a Method(...)")
+    return learned(gallery, method, cohort=cohort, prior=prior, prior_of_none=prior_of_none, seed=seed)
 
 
 def evaluate(

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from mien import FULL, Gallery, Query, rank
+from mien import FULL, Gallery, Query, calibrate, rank
 from mien.service.models import DisorderAnswer, GalleryAnswer, Health, RankAnswer
+from mien.storage.learned import store_calibration
 
-from cohorts import random_query_arrays
+from cohorts import families, random_query_arrays
 from services import as_form, assert_problem, client_of
 
 PROPORTIONAL = {"fusion": "distance", "score": "proportional", "alpha": 0.5}
@@ -258,3 +259,21 @@ class _Rows:
     def __init__(self, gallery):
         index = Gallery.open(gallery).index
         self.embeddings = index.raw_embeddings(np.arange(len(index.images)))
+
+
+def test_a_calibrated_gallery_answers_with_probabilities_but_not_coarsely(tmp_path, rng):
+    Gallery.build(tmp_path / "gallery", families(rng))
+    query = families(rng, disorders=1, patients=1, prefix="new ").queries()[0]
+    body = {"embeddings": query.encodings.embeddings.tolist()}
+    with client_of(tmp_path / "gallery") as client:
+        assert "probability" not in client.post("/v1/rank/embeddings", json=body).text
+        store_calibration(tmp_path / "gallery", calibrate(Gallery.open(tmp_path / "gallery")))
+        answer = client.post("/v1/rank/embeddings", json=body).json()  # it was noticed without a restart
+        RankAnswer.model_validate(answer)
+        [asked] = answer["queries"]
+        assert 0 < asked["none_of_these"] < 1
+        assert asked["disorders"][0]["probability"] > 0
+        assert asked["prediction_set"]["coverage"] == 0.9
+    with client_of(tmp_path / "gallery", coarse=True) as client:
+        text = client.post("/v1/rank/embeddings", json=body).text
+        assert not any(name in text for name in ("probability", 'likelihood_ratio"', "none_of_these"))

@@ -218,6 +218,8 @@ def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
     for name, value in {**document, "encoder": str(gallery.encoder or "none yet")}.items():
         if isinstance(value, dict):
             described = ", ".join(f"{key.replace('_', ' ')} {item}" for key, item in value.items() if item is not None)
+        elif isinstance(value, list):
+            described = "; ".join(value) or "nothing"
         else:
             described = f"{value:,}" if isinstance(value, int) else str(value)
         table.add_row(name.replace("_", " "), text(described))

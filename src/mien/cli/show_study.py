@@ -94,7 +94,7 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
     console().print(
         "\n[dim]Patients whom the calibration has not seen; every disorder counts the same. Error: how far what was"
         " said of the first disorder is from how often it was right. Covered: prediction sets that hold the true"
-        f" disorder, {100 * coverage:g} % wanted. AUROC: of none of these, with and without the disorder in the gallery."
+        f" disorder, {100 * coverage:g} % wanted. AUROC: of none of these, with and without it in the gallery."
         " False ratios: patients with some ratio above ten where it is not there, in percent.[/]"
     )
 

@@ -39,7 +39,8 @@ class PatientFeatures(NamedTuple):
 
 
 WEIGHTS = ("constant", *PatientFeatures._fields[1:])
-NEVER_NEGATIVE = ("closeness", "closeness_by_size", "lead", "first", "second", "third")  # closer is never less likely
+# so that of two disorders with as many patients, the closer one is never less likely
+NEVER_NEGATIVE = ("closeness", "closeness_by_size", "lead", "first", "second", "third")
 
 
 def patient_features(distances: Floats, gallery_patients: Ints, photos: Ints) -> PatientFeatures:

@@ -74,9 +74,7 @@ def rank(
         raise InvalidMethodError(f"top is {top}: rank at least one disorder")
     for encoder in {query.encodings.encoder for query in asked}:
         encoder.require_same(searcher.encoder, here="the query", there="the gallery")
-    known = [AskedQuery(*pair) for pair in zip(asked, searcher.own_patients(asked), strict=True)]
-    if method.fusion == "none":
-        known = [AskedQuery(single, own) for query, own in known for single in query.per_image()]
+    known = searcher.asked(asked, method.fusion)
     return rank_asked(gallery, searcher, known, method, top, calibration=calibration, coverage=coverage)
 
 

@@ -136,6 +136,13 @@ class Searcher:
         answers = self.parts.ask(partial(own_patients, queries=queries))
         return [tuple(sorted(who for part in of_query for who in part)) for of_query in zip(*answers, strict=True)]
 
+    def asked(self, queries: Sequence[Query], fusion: str) -> list[AskedQuery]:
+        """Queries, and who they are in the gallery; with fusion `none` each image is a query of its own."""
+        known = [AskedQuery(*of) for of in zip(queries, self.own_patients(queries), strict=True)]
+        if fusion != "none":
+            return known
+        return [AskedQuery(single, own) for query, own in known for single in query.per_image()]
+
     def rank(
         self,
         queries: Sequence[AskedQuery],

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
-import onnxruntime
 
 from mien.core.arrays import Float32s
 from mien.core.errors import WeightsError, listed, shown
 
-onnxruntime.set_default_logger_severity(3)  # no warnings about graphs
-
+if TYPE_CHECKING:
+    import onnx
 
 OPSETS = frozenset({"", "ai.onnx"})  # two names of ONNX's own operators
 
@@ -26,6 +24,9 @@ class Network:
 
         One thread is best: whole photos are spread over the cores, which scales better.
         """
+        import onnxruntime  # noqa: PLC0415 heavy: a service whose encoder is elsewhere does without
+
+        onnxruntime.set_default_logger_severity(3)  # no warnings about graphs
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         try:
@@ -57,6 +58,8 @@ class Network:
 
 def check_network(content: bytes, name: str = "the network") -> onnx.ModelProto:
     """Parses an ONNX file; refuses one that refers to other files, or has operators or subgraphs of its own."""
+    import onnx  # noqa: PLC0415 heavy
+
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf's errors are no public names
@@ -80,6 +83,8 @@ def _messages(message: Any) -> Iterator[Any]:
 
 
 def _dangers(message: Any) -> Iterator[str]:
+    import onnx  # noqa: PLC0415 heavy
+
     for field, value in message.ListFields():
         texts = () if field.type != field.TYPE_STRING else [value] if isinstance(value, str | bytes) else value
         if any(isinstance(text, bytes) for text in texts):  # protobuf gives bytes where it is not UTF-8

@@ -33,7 +33,7 @@ from mien.core.method import Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
 from mien.core.roster import Label
-from mien.core.searcher import AskedQuery, Estimates, Searcher
+from mien.core.searcher import Estimates, Searcher
 
 MOST_PATIENTS = 4000
 MOST_OF_A_DISORDER = 20  # where there are more: a disorder counts as much as any other, and patients the less
@@ -44,11 +44,12 @@ RIDGE = 0.07  # over the number of patients
 PARTS = 5  # of the patients: what is said of one part was learned from the others
 BINS = (0.2, 0.4, 0.6, 0.8, 1.0)
 COVERAGE_STEPS = 100
+SAME = 1e-6  # standard deviation of a feature
 QUERIES_PER_STEP = 128  # between two reports of progress
 ATYPICAL_LOGITS = (-6.0, 0.0)  # at most half of all patients
 ITERATIONS = 300
 OF_DISORDER = ("closeness", "closeness_by_size", "size", "lead")  # the other features are the query's
-TRUST = (0.1, 1.2)
+TRUST = (0.1, 3.0)
 
 
 class KnownPatients(NamedTuple):
@@ -58,8 +59,8 @@ class KnownPatients(NamedTuple):
     gallery_patients: Ints  # (patients, disorders)
     photos: Ints
     disorder: Ints  # its column; -1 where the gallery does not have it
-    person: Ints  # who is on it
-    from_cohort: int
+    person: Ints  # who is on it; those of a cohort come first
+    from_cohort: int  # so many
 
     @property
     def present(self) -> Bools:
@@ -90,6 +91,23 @@ class KnownEvidence(NamedTuple):
     disorder: Ints
     person: Ints
     from_cohort: int
+
+    @classmethod
+    def of(
+        cls, searcher: Searcher, estimates: Sequence[Estimates], disorder: Ints, person: Ints, from_cohort: int
+    ) -> KnownEvidence:
+        """Every disorder has one patient less for those who are left out of the gallery.
+
+        Their own really has. If the others kept theirs, the true disorder would be known by its missing patient.
+        """
+        sizes, start, even = searcher.gallery.patients_of_disorder, 0, []
+        for each in estimates:
+            left_out = person[start : start + len(each.first_probe)] >= from_cohort
+            of_probe = np.searchsorted(each.first_probe, np.arange(len(each.evidence.nearest)), side="right") - 1
+            patients = np.maximum(sizes - left_out[of_probe, np.newaxis], 1)
+            even.append(each._replace(evidence=each.evidence._replace(gallery_patients=patients)))
+            start += len(each.first_probe)
+        return cls(even, disorder, person, from_cohort)
 
     def by(self, method: Method) -> KnownPatients:
         """Distances by a method."""
@@ -204,19 +222,15 @@ def known_evidence(
         if disorder_id not in in_cohort and patient_id not in chosen:
             queries.append(_gallery_query(index, patient_id))
             disorders.append(disorder_id)
-    asked: list[AskedQuery] = []
-    columns, persons = [], []
-    for person, (query, own_ids) in enumerate(zip(queries, searcher.own_patients(queries), strict=True)):
-        for single in query.per_image() if method.fusion == "none" else [query]:
-            asked.append(AskedQuery(single, own_ids))
-            columns.append(column_of.get(disorders[person], -1))
-            persons.append(person)
+    asked = searcher.asked(queries, method.fusion)
+    times = [len(query.encodings.image_ids) if method.fusion == "none" else 1 for query in queries]
+    columns = np.repeat([column_of.get(disorder_id, -1) for disorder_id in disorders], times)
     found: list[Estimates] = []
     for start in range(0, len(asked), QUERIES_PER_STEP):
         progress(start, len(asked))
         found += searcher.estimates(asked[start : start + QUERIES_PER_STEP], method)
     progress(len(asked), len(asked))
-    evidence = KnownEvidence(found, np.array(columns), np.array(persons), len(chosen))
+    evidence = KnownEvidence.of(searcher, found, columns, np.arange(len(queries)).repeat(times), len(chosen))
     known = evidence.by(method)
     if (learnable := len(np.unique(known.person[known.present]))) < FEWEST_PATIENTS:
         raise InvalidCalibrationError(
@@ -235,7 +249,7 @@ def fitted(known: KnownPatients, start: EvidenceModel | None = None) -> Evidence
 
     sides = [_Side.of(known.only(known.present)), _Side.of_absent(known)]
     scales = np.sqrt(np.mean([side.variances() for side in sides], axis=0))
-    scales = np.where(scales > 0, scales, 1.0)
+    scales = np.where(scales > SAME, scales, np.inf)  # what is the same for all says nothing: its weight is zero
     people = len(np.unique(known.person))
 
     def loss(scaled: Float64s) -> tuple[float, Float64s]:
@@ -251,7 +265,8 @@ def fitted(known: KnownPatients, start: EvidenceModel | None = None) -> Evidence
 
     first = np.append(np.zeros(len(WEIGHTS)), -2.0)
     if start is not None:
-        first = np.append(start.weights * scales, np.log(start.atypical / (1 - start.atypical)))
+        scaled = np.where(np.isfinite(scales), start.weights * np.where(np.isfinite(scales), scales, 0), 0)
+        first = np.append(scaled, np.log(start.atypical / (1 - start.atypical)))
     bounds = [(0, None) if name in NEVER_NEGATIVE else (None, None) for name in WEIGHTS]
     found = minimize(
         loss, first, jac=True, method="L-BFGS-B", bounds=[*bounds, ATYPICAL_LOGITS], options={"maxiter": ITERATIONS}

@@ -16,7 +16,6 @@ from mien.core.cohort import Cohort, Query
 from mien.core.method import Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import searcher_of
-from mien.core.searcher import AskedQuery
 from mien.core.study import Fold, ImageFacts, Study
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.bootstrap import bootstrap_means
@@ -115,11 +114,9 @@ def _of_fold(
     for name, split in (("freq", fold.frequent), ("rare", fold.rare)):
         cases = [case for case in cases_of(split.test, study.row_of_image) if case.disorder_id in column_of]
         queries = [Query(study.encodings.only(case.images), case.patient_id) for case in cases]
-        asked = [AskedQuery(*of) for of in zip(queries, searcher.own_patients(queries), strict=True)]
-        singles = [AskedQuery(one, own) for query, own in asked for one in query.per_image()]
         case_of = [case for case in cases for _ in case.images] if method.fusion == "none" else cases
         found[name] = []
-        for estimates in searcher.estimates(singles if method.fusion == "none" else asked, method):
+        for estimates in searcher.estimates(searcher.asked(queries, method.fusion), method):
             batch = case_of[len(found[name]) : len(found[name]) + len(estimates.first_probe)]
             true = np.array([column_of[case.disorder_id] for case in batch])
             rows = np.arange(len(batch))

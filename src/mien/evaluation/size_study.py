@@ -18,7 +18,6 @@ from mien.core.method import FULL, Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import searcher_of
 from mien.core.roster import Label
-from mien.core.searcher import AskedQuery
 from mien.core.study import Study
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.bootstrap import RESAMPLES, bootstrap_means
@@ -86,9 +85,8 @@ def _hits(study: Study, gallery: Cohort, test: Sequence[Label]) -> list[tuple[tu
         tuned = FULL
     cases = [case for case in cases_of(test, study.row_of_image) if case.disorder_id in column_of]
     queries = [Query(study.encodings.only(case.images), case.patient_id) for case in cases]
-    asked = [AskedQuery(*of) for of in zip(queries, searcher.own_patients(queries), strict=True)]
     ranks: list[list[Ints]] = []
-    for estimates in searcher.estimates(asked, FULL):
+    for estimates in searcher.estimates(searcher.asked(queries, FULL.fusion), FULL):
         start = sum(len(each[0]) for each in ranks)
         true = np.array([column_of[case.disorder_id] for case in cases[start : start + len(estimates.first_probe)]])
         of_methods = (estimates.distances(method) for method in (FULL, SIZE_AWARE, tuned))

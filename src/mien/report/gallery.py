@@ -26,6 +26,7 @@ def gallery_document(gallery: Gallery) -> dict[str, Any]:
         "patients_with_two_disorders": len(two_disorders),
         "patients_per_disorder": _spread(roster.patients_of_disorder),
         "images_per_disorder": _spread(roster.images_of_disorder),
+        "learned": sorted(gallery.learned),
         "bytes_on_disk": sum(path.stat().st_size for path in gallery.directory.iterdir() if path.is_file()),
     }
 

@@ -175,4 +175,13 @@ SECTIONS = (
         (),
         {"settings": "Each component"},
     ),
+    Section(
+        "Beyond the paper: weights that fit the gallery's sizes",
+        "Beyond",
+        "Not in the paper. The score size-aware adds offset x ln(gallery patients) to the full method's distance; with "
+        "an offset of 0 it is the full method. The curves show what each set gains or loses by it. How sure answers "
+        "are is measured by mien evaluate --calibration.",
+        ("size_offset",),
+        {"size_offset": "Accuracy at each offset"},
+    ),
 )

@@ -204,6 +204,7 @@ class GalleryAnswer(GalleryState):
     patients_with_two_disorders: int
     patients_per_disorder: dict[str, float] | None
     images_per_disorder: dict[str, float] | None
+    learned: list[str] = Field(description="What is stored beside it: calibrations by method, the tuned method.")
     bytes_on_disk: int
     disorder_list: list[DisorderState]
 

@@ -1,4 +1,4 @@
-"""The experiments of the paper, one file each, in the order in which the report shows them."""
+"""The experiments of the paper, one file each, in the order in which the report shows them; then those beyond it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from mien.evaluation.experiments import (
     proportional,
     rank_changes,
     settings,
+    size_offset,
     splits,
     tsne,
 )
@@ -46,6 +47,7 @@ EXPERIMENTS: dict[str, Callable[[ExperimentContext], Tables]] = {
     "confounders": confounders.run,
     "proportional": proportional.run,
     "settings": settings.run,
+    "size_offset": size_offset.run,
 }
 
 # which methods an experiment asks the context's comparison for, beside the baseline
@@ -68,6 +70,7 @@ METHODS_OF: dict[str, Iterable[Method]] = {
     "confounders": [confounders.FUSED],
     "proportional": proportional.METHODS,
     "settings": (),
+    "size_offset": size_offset.METHODS,
 }
 
 

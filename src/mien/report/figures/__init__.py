@@ -24,6 +24,7 @@ from mien.report.figures import (
     overview,
     proportional,
     rank_changes,
+    size_offset,
     tsne,
 )
 
@@ -44,6 +45,7 @@ FIGURES: dict[str, tuple[str, Callable[[Tables], Figure]]] = {
     "ablation_split": ("ablation", partial(ablation.draw, gallery="split")),
     "confounders": ("confounders", confounders.draw),
     "proportional": ("proportional", partial(proportional.draw, table="proportional")),
+    "size_offset": ("size_offset", size_offset.draw),
     "proportional_hybrid": ("proportional_hybrid", partial(proportional.draw, table="proportional_hybrid")),
 }
 
