@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from mien import Cohort, Gallery
-from mien.service.budget import HOUR, Budget
+from mien import Cohort, Encoder, Gallery
+from mien.service.budget import HOUR, Budget, usual_embeddings
 from mien.service.models import RankAnswer
 from mien.service.problems import Problem
 from mien.service.tokens import add_people
@@ -54,6 +54,11 @@ def test_the_photos_behind_a_gallery_cannot_be_reconstructed_in_an_hour(single_p
     found = np.linalg.lstsq(asked, 1 - told.T, rcond=None)[0].T
     found /= np.linalg.norm(found, axis=1, keepdims=True)
     assert (found * photos).sum(axis=1).max() < 0.75  # sqrt(200 / 512) is 0.62; without a budget it was 1
+
+
+def test_small_embeddings_have_a_small_budget():
+    assert [usual_embeddings(Encoder(4, dimensions)) for dimensions in (512, 128, 8)] == [204, 51, 50]
+    assert usual_embeddings(None) == 50  # an empty gallery
 
 
 def test_a_person_over_the_budget_waits_and_others_do_not(gallery, tmp_path, rng):

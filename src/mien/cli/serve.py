@@ -38,8 +38,9 @@ def serve(
     audit: Annotated[Path | None, typer.Option(help="Record every request in this file.")] = None,
     requests_per_hour: Annotated[int, typer.Option(help="Rankings that a person can ask for.", min=1)] = 200,
     embeddings_per_hour: Annotated[
-        int, typer.Option(help="Photos or embeddings of a person that are compared with the gallery.", min=1)
-    ] = 200,
+        int | None,
+        typer.Option(help="Photos or embeddings that a person can have compared; else by the encoder.", min=1),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option(help="TLS certificate (PEM), with --key.")] = None,
     key: Annotated[Path | None, typer.Option(help="TLS key (PEM).")] = None,
 ) -> None:

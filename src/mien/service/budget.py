@@ -11,10 +11,18 @@ from math import ceil
 from typing import NamedTuple
 
 from mien.core.arrays import Float32s
+from mien.core.encoder import Encoder
 from mien.service.problems import Problem
 
 HOUR = 3600.0
+SHARE_OF_DIMENSIONS = 0.4  # so many embeddings in an hour reconstruct one to a similarity of the root of this, 0.63
+FEWEST_EMBEDDINGS = 50  # in an hour, however small the embeddings are
 MOST_ACCOUNTS = 10_000  # that are kept although their hour may be over
+
+
+def usual_embeddings(encoder: Encoder | None) -> int:
+    """How many embeddings a person can have compared in an hour, where nothing else is said."""
+    return max(FEWEST_EMBEDDINGS, int(SHARE_OF_DIMENSIONS * encoder.dimensions) if encoder else 0)
 
 
 class Ranked(NamedTuple):

@@ -20,7 +20,7 @@ from mien.encoding.store import encoder_for
 from mien.encoding.subject import Choice, Subject
 from mien.report.photos import photo_document
 from mien.report.rankings import coarse_document, examination_document, ranking_document, shared_document
-from mien.service.budget import Budget
+from mien.service.budget import Budget, usual_embeddings
 from mien.service.galleries import ServedGallery
 from mien.service.problems import Problem
 from mien.service.ranking_batcher import RankingBatcher
@@ -81,8 +81,9 @@ class PatientRanker:
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        self.budget = Budget(self.settings.most_requests, self.settings.most_embeddings)
         of_gallery = self.gallery.newest().encoder
+        most_embeddings = self.settings.most_embeddings or usual_embeddings(of_gallery)
+        self.budget = Budget(self.settings.most_requests, most_embeddings)
         try:
             self.encoder = encoder_for(of_gallery, self.settings.encoder).load()
         except (WeightsError, EncoderMismatchError, InvalidFileError) as error:

@@ -35,7 +35,7 @@ class Settings:
     most_photos: int = 20
     most_waiting: int = 16  # requests at a time; each may hold `most_bytes`
     most_requests: int = 200  # rankings of a person in an hour
-    most_embeddings: int = 200  # compared in these rankings; docs/service.md says what they give away
+    most_embeddings: int | None = None  # compared in these rankings; None: as many as fit the gallery's encoder
     seconds: float = 60  # to receive a request, and again to answer it
 
     def __post_init__(self) -> None:
