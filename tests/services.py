@@ -24,17 +24,17 @@ def drawn_jpeg(person, rng, side=480):
 
 
 @contextmanager
-def serving(directory, *, patients=None, **settings):
+def serving(directory, *, patients=None, tls=None, **settings):
     """The address of a service on loopback, in a thread of this process."""
     bound = bound_socket("127.0.0.1", 0)
-    server = uvicorn.Server(configured(service(Settings(directory, **settings), patients)))
+    server = uvicorn.Server(configured(service(Settings(directory, **settings), patients), tls))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:
         while not server.started:
             assert thread.is_alive()
             thread.join(0.005)
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{bound.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()

@@ -184,7 +184,8 @@ def test_requests_are_recorded_without_anything_of_patients(people, tmp_path):
     assert [event.get("status") for event in events[1:6]] == [200, 422, 401, 200, 401]
     assert {event.get("client") for event in events[1:6]} == {"127.0.0.1"}
     first = events[1]
-    assert (first["user"], first["route"], first["photos"], first["generation"]) == ("anna", "/v1/rank", 1, 1)
+    assert (first["person"], first["route"], first["photos"], first["generation"]) == ("token holder", "/v1/rank", 1, 1)
+    assert "anna" not in text  # a name that anybody can type
     assert verified(path)[0].number == 7
 
 

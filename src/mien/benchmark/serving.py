@@ -48,7 +48,8 @@ def serving_benchmarks(gallery: Gallery, queries: Sequence[Query], size: float) 
 @contextmanager
 def served(directory: Path) -> Iterator[tuple[int, int]]:
     """The port and the process of a service of its own, whose map is drawn."""
-    command = [sys.executable, "-m", "mien", "serve", "--gallery", str(directory), "--port", "0"]
+    unlimited = ("--requests-per-hour", "1000000000", "--embeddings-per-hour", "1000000000")
+    command = [sys.executable, "-m", "mien", "serve", "--gallery", str(directory), "--port", "0", *unlimited]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 our own program
         try:
             assert process.stdout is not None

@@ -20,6 +20,7 @@ from mien.cli import (
     reproduce,
     serve,
     simulate,
+    tokens,
     train,
     weights,
 )
@@ -44,6 +45,7 @@ app.command("encode")(encode.encode)
 app.add_typer(weights.app, name="weights")
 app.command("train")(train.train)
 app.command("serve")(serve.serve)
+app.add_typer(tokens.app, name="tokens")
 app.add_typer(audit.app, name="audit")
 app.command("bench")(bench.bench)
 

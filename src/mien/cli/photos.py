@@ -18,6 +18,7 @@ from mien.core.errors import InvalidFileError, shown, shown_ids
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
 from mien.encoding.photo_encoder import EncodedPhoto, EncodesPhotos, Photo, RefusedPhoto, Result
+from mien.encoding.process_memory import forbid_core_dumps
 from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for
 from mien.encoding.subject import Choice
@@ -98,6 +99,7 @@ def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> lis
 
 def encode_photos(encoder: EncodesPhotos, photos: Sequence[Photo], journal: Path | None = None) -> list[Result]:
     """Encodes photos and shows progress. With a journal, a run that was cut off goes on."""
+    forbid_core_dumps()
     with show.progress("encoding photos") as report:
         if journal is not None:
             with closing(Journal(journal, encoder.encoder)) as opened:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mien.cli import options, show
-from mien.core.errors import MienError
 
 if TYPE_CHECKING:
     from mien.service.patient_ranker import DemoPatient
@@ -27,7 +25,10 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on; any but loopback needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = PORT,
     token_file: Annotated[
-        Path | None, typer.Option(help="A file with the token that every request must carry.")
+        Path | None, typer.Option(help="A file with the one token that every request must carry.")
+    ] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="Or a file of people with a token each, made by `mien tokens`.")
     ] = None,
     name: Annotated[
         list[str] | None, typer.Option(help="A name under which people reach it, beside its address.")
@@ -35,16 +36,34 @@ def serve(
     encoder: options.EncoderOption = None,
     coarse: Annotated[bool, typer.Option("--coarse", help="Answer with ranks and bands instead of distances.")] = False,
     audit: Annotated[Path | None, typer.Option(help="Record every request in this file.")] = None,
+    requests_per_hour: Annotated[int, typer.Option(help="Rankings that a person can ask for.", min=1)] = 200,
+    embeddings_per_hour: Annotated[
+        int | None,
+        typer.Option(help="Photos or embeddings that a person can have compared; else by the encoder.", min=1),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option(help="TLS certificate (PEM), with --key.")] = None,
     key: Annotated[Path | None, typer.Option(help="TLS key (PEM).")] = None,
 ) -> None:
     """The web page and the API, on this machine only unless told otherwise. Ends with Ctrl-C."""
     from mien.service.settings import Settings  # noqa: PLC0415 FastAPI is heavy
+    from mien.service.tokens import private_text  # noqa: PLC0415
 
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--certificate and --key belong together")
-    token = None if token_file is None else read_token(token_file)
-    settings = Settings(gallery, host.strip("[]"), port, token, tuple(name or ()), encoder, coarse=coarse, audit=audit)
+    token = None if token_file is None else private_text(token_file).strip()
+    settings = Settings(
+        gallery,
+        host.strip("[]"),
+        port,
+        token,
+        tuple(name or ()),
+        encoder,
+        coarse=coarse,
+        audit=audit,
+        tokens=tokens,
+        most_requests=requests_per_hour,
+        most_embeddings=embeddings_per_hour,
+    )
     run(settings, certificate=certificate, key=key)
 
 
@@ -69,25 +88,18 @@ def run(
     key: Path | None = None,
 ) -> None:
     """Serves until a signal ends it."""
+    from mien.encoding.process_memory import forbid_core_dumps  # noqa: PLC0415
     from mien.service.app import service  # noqa: PLC0415
-    from mien.service.server import bound_socket, check_certificate, configured, listen  # noqa: PLC0415
+    from mien.service.server import bound_socket, configured, listen, tls_context  # noqa: PLC0415
 
-    if certificate is not None and key is not None:
-        check_certificate(certificate, key)
+    forbid_core_dumps()
+    tls = None if certificate is None or key is None else tls_context(certificate, key)
     with bound_socket(settings.host, settings.port) as bound:
         app = service(settings, demo_patients)
         if app.state.cannot_encode and not demo_patients:
             show.note(f"photos cannot be ranked: {app.state.cannot_encode}")
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        scheme = "http" if certificate is None else "https"
+        scheme = "http" if tls is None else "https"
         sys.stdout.write(f"mien is at {scheme}://{host}:{bound.getsockname()[1]}/ (Ctrl-C ends it)\n")
         sys.stdout.flush()
-        listen(configured(app, certificate, key), bound)
-
-
-def read_token(path: Path) -> str:
-    """The token in a file that nobody else can read."""
-    token = path.read_text(encoding="ascii", errors="replace").strip()
-    if os.name == "posix" and path.stat().st_mode & 0o077:
-        raise MienError(f"{path}: others can read it: chmod 600 {path}")
-    return token
+        listen(configured(app, tls), bound)

@@ -10,6 +10,7 @@ from mien.cluster.workers import Cluster, killed, on_worker
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidPhotoError
 from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, Photo, PhotoEncoder, RefusedPhoto, Result, read_photo
+from mien.encoding.process_memory import forbid_core_dumps
 from mien.encoding.store import StoredEncoder, encoder_for
 
 
@@ -68,6 +69,7 @@ def encode_on_worker(photos: Sequence[Photo | RefusedPhoto], address: str, expec
 
 @lru_cache(maxsize=1)  # once per worker
 def _loaded(address: str, expected: Encoder) -> PhotoEncoder:
+    forbid_core_dumps()
     stored = encoder_for(None, address)
     stored.manifest.encoder.require_same(expected, here="a photo on a worker", there="the one who asks")
     return stored.load()

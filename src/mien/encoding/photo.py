@@ -8,11 +8,12 @@ so nothing is registered with Pillow.
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import BytesIO
 
 import cv2
@@ -25,12 +26,16 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from mien.core.errors import InvalidPhotoError
+from mien.encoding.process_memory import PixelsInWork
 
 Pixels = npt.NDArray[np.uint8]  # (height, width, 3): RGB, upright
+Size = tuple[int, int]  # width, height
 Stored = tuple[Image.Image, int]  # as stored, not yet upright, and its EXIF orientation
+Opened = tuple[Size, Callable[[], Stored]]  # what the headers say; the call takes memory for all pixels
 
 MOST_BYTES = 30_000_000
 MOST_PIXELS = 50_000_000
+IN_WORK = PixelsInWork(max(MOST_PIXELS, 12_500_000 * (os.cpu_count() or 1)))  # a photo takes up to 20 bytes per pixel
 SMALLEST_SIDE = 32
 MOST_SCANS = 50  # of a progressive JPEG: an empty one of 75 bytes costs as much time as a full one
 MOST_PARTS = 65_536  # chunks or segments: a million empty ones take seconds
@@ -73,12 +78,29 @@ def decode_photo(data: bytes) -> Pixels:
     Raises:
         InvalidPhotoError: what was found instead, and what to do; the caller adds the file's name.
     """
+    with decoded_photo(data) as pixels:
+        return pixels
+
+
+@contextmanager
+def decoded_photo(data: bytes) -> Iterator[Pixels]:
+    """The same for a block that works on the pixels. It waits until others have ended theirs, where all are large."""
     check_bytes(len(data))
+    with _refusals():
+        (width, height), decode = _opened(data)
+        _check_size(width, height)
+    with IN_WORK.reserved(width * height):
+        with _refusals():
+            pixels = _decoded(decode)
+        del decode  # it holds what the decoder made
+        yield pixels
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turns all that decoders raise into refusals."""
     try:
-        image, orientation = _opened(data)
-        _check_size(*image.size)  # again: a file may state its size twice, differently
-        image.load()
-        return _pixels(image, orientation)
+        yield
     except InvalidPhotoError:
         raise
     except MemoryError as error:
@@ -87,12 +109,19 @@ def decode_photo(data: bytes) -> Pixels:
         raise InvalidPhotoError("it is damaged or cut off: take it from where it was first saved") from error
 
 
+def _decoded(decode: Callable[[], Stored]) -> Pixels:
+    image, orientation = decode()
+    _check_size(*image.size)  # again: a file may state its size twice, differently
+    image.load()
+    return _pixels(image, orientation)
+
+
 def check_bytes(count: int) -> None:
     """Raises InvalidPhotoError for a file that is too large; call it before the file is read."""
     _check_most(count, MOST_BYTES, "MB")
 
 
-def _opened(data: bytes) -> Stored:
+def _opened(data: bytes) -> Opened:
     """Opens a picture by its content, never by its name."""
     if data.startswith(b"\xff\xd8\xff"):
         return _jpeg(data)
@@ -140,7 +169,7 @@ def _orientation(exif: bytes) -> int:
     return 1
 
 
-def _jpeg(data: bytes) -> Stored:
+def _jpeg(data: bytes) -> Opened:
     """The first picture of the file: phones append depth and gain maps."""
     kept, exif, scans = [b"\xff\xd8"], b"", 0
     for code, segment in _jpeg_segments(data):
@@ -156,10 +185,9 @@ def _jpeg(data: bytes) -> Stored:
         scans += code == JPEG_SCAN
         if scans > MOST_SCANS:
             raise _unusual(f"JPEG (more than {MOST_SCANS} scans)")
-    image: Image.Image = JpegImageFile(BytesIO(b"".join(kept)))
-    if image.mode == "CMYK" and "adobe" not in image.info:
-        image = ImageChops.invert(image)  # Pillow takes all inks for inverted, but only Adobe's are
-    return image, _orientation(exif)
+    image = JpegImageFile(BytesIO(b"".join(kept)))
+    inverted = image.mode == "CMYK" and "adobe" not in image.info  # Pillow takes all inks for so, only Adobe's are
+    return image.size, lambda: (ImageChops.invert(image) if inverted else image, _orientation(exif))
 
 
 def _jpeg_segments(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -180,7 +208,7 @@ def _jpeg_segments(data: bytes) -> Iterator[tuple[int, bytes]]:
     raise _unusual(f"JPEG (more than {MOST_PARTS} segments)")
 
 
-def _png(data: bytes) -> Stored:
+def _png(data: bytes) -> Opened:
     kept, exif, depth, colours, start = [data[:8]], b"", 0, 0, 8
     for _ in range(MOST_PARTS):
         length, name = struct.unpack_from(">I4s", data, start)
@@ -200,21 +228,28 @@ def _png(data: bytes) -> Stored:
             if zlib.crc32(name + body) != int.from_bytes(chunk[-4:]):
                 raise ValueError("wrong checksum")  # which Pillow does not look at where the pixels are
         if name == b"IEND":
-            return PngImageFile(BytesIO(b"".join(kept))), _orientation(exif)
-    raise _unusual(f"PNG (more than {MOST_PARTS} chunks)")
+            break
+    else:
+        raise _unusual(f"PNG (more than {MOST_PARTS} chunks)")
+    image = PngImageFile(BytesIO(b"".join(kept)))
+    return image.size, lambda: (image, _orientation(exif))
 
 
-def _webp(data: bytes) -> Stored:
+def _webp(data: bytes) -> Opened:
     if data[12:16] == b"VP8X" and data[20] & 2:
         raise _several("an animated picture")
     start, apart, bits, extra = WEBP_SIZES[data[12:16]]
     sides = int.from_bytes(data[start : start + 6], "little")
-    _check_size(sides % 2**bits + extra, (sides >> apart) % 2**bits + extra)
-    image = WebPImageFile(BytesIO(data))  # takes the memory for all pixels
-    return image, _orientation(image.info.get("exif", b""))
+    size = sides % 2**bits + extra, (sides >> apart) % 2**bits + extra
+
+    def decode() -> Stored:
+        image = WebPImageFile(BytesIO(data))
+        return image, _orientation(image.info.get("exif", b""))
+
+    return size, decode
 
 
-def _heif(data: bytes) -> Stored:
+def _heif(data: bytes) -> Opened:
     """Checks the declared sizes; the decoder checks coded sizes against these, and turns the picture itself.
 
     They may be larger than the picture, which may be cut out of one, or put together from many.
@@ -238,7 +273,7 @@ def _heif(data: bytes) -> Stored:
     tiles = file.info.get("tiling", {"num_columns": 1, "num_rows": 1, "tile_width": 1, "tile_height": 1})
     if tiles["num_columns"] * tiles["tile_width"] * tiles["num_rows"] * tiles["tile_height"] > 2 * MOST_PIXELS:
         raise _unusual("HEIC (tiles larger than the picture)")
-    return file.to_pillow(), 1
+    return file.size, lambda: (file.to_pillow(), 1)
 
 
 def _pixels(image: Image.Image, orientation: int) -> Pixels:

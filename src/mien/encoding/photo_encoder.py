@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -26,7 +26,7 @@ from mien.encoding.alignment import CROP_SIDE, views_of
 from mien.encoding.detection import Detector
 from mien.encoding.manifest import EncoderManifest
 from mien.encoding.network import Network
-from mien.encoding.photo import Pixels, check_bytes, decode_photo
+from mien.encoding.photo import Pixels, check_bytes, decoded_photo
 from mien.encoding.quality import PhotoFacts, facts_of
 from mien.encoding.subject import Choice, Subject, find_subject
 
@@ -121,10 +121,11 @@ class PhotoEncoder:
     def find_face(self, photo: Photo, report_seconds: ReportSeconds | None = None) -> Subject | RefusedPhoto:
         """The face to encode, or the refusal of the photo."""
         try:
-            with _timed("reading", report_seconds):
-                pixels = decode_photo(read_photo(photo.source))
-            with _timed("finding the face", report_seconds):
-                return find_subject(pixels, self.detector, photo.face)
+            with ExitStack() as in_work:
+                with _timed("reading", report_seconds):
+                    pixels = in_work.enter_context(decoded_photo(read_photo(photo.source)))
+                with _timed("finding the face", report_seconds):
+                    return find_subject(pixels, self.detector, photo.face)
         except SeveralFacesError as error:
             return RefusedPhoto(photo.image_id, str(error), error.boxes)
         except InvalidPhotoError as error:

@@ -23,8 +23,12 @@ DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
 BANDS = {"very close": 0.6, "close": 0.75, "fair": 0.9, "far": float("inf")}  # distances are below these
 BANDS_IN_WORDS = {band: f"below {end}" if end < 2 else "everything else" for band, end in BANDS.items()}
+SHARED_DIGITS = 3  # of what a service tells: two photos of one face differ by more
+SMALL = 3  # disorders of fewer patients are small: an average of one photo is that photo
+SMALL_DIGITS = 2
+PARTS = ("nearest_distance", "centroid_distance")
 EXACT = (
-    *("distance", "nearest_distance", "centroid_distance"),
+    *("distance", *PARTS),
     *("probability", "log10_likelihood_ratio", "none_of_these"),  # they tell the distances
 )
 
@@ -52,6 +56,42 @@ def examination_document(examination: Examination, gallery: AnyGallery, method: 
 def coarse_document(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with bands instead of distances: from distances, an embedding could be reconstructed."""
     return {**document, "bands": BANDS_IN_WORDS, "queries": [_coarse(query) for query in document["queries"]]}
+
+
+def shared_document(document: Mapping[str, Any], *, small_disorders: bool) -> dict[str, Any]:
+    """The document with the digits that a clinician can use; of small disorders the distance only, unless allowed."""
+    queries = [
+        {
+            **{name: _rounded(name, value, SHARED_DIGITS) for name, value in query.items()},
+            "disorders": [_shared(line, small=is_small(line) and not small_disorders) for line in query["disorders"]],
+        }
+        for query in document["queries"]
+    ]
+    return {**document, "queries": queries}
+
+
+def is_small(line: Mapping[str, Any]) -> bool:
+    """Whether a disorder has very few patients."""
+    return bool(line["gallery_patients"] < SMALL)
+
+
+def _shared(line: Mapping[str, Any], *, small: bool) -> dict[str, Any]:
+    digits = SMALL_DIGITS if small else SHARED_DIGITS
+    shared = {name: _rounded(name, value, digits) for name, value in line.items()}
+    if small:  # with one part and the distance, the other part could be computed
+        shared |= {name: None for name in PARTS if name in line}
+    for name in ("alone", "without"):
+        if name in line:
+            shared[name] = [_shared(standing, small=small) for standing in line[name]]
+    if "nearest_cases" in line:
+        shared["nearest_cases"] = [
+            {**case, "distance": None if small else round(case["distance"], digits)} for case in line["nearest_cases"]
+        ]
+    return shared
+
+
+def _rounded(name: str, value: Any, digits: int) -> Any:
+    return round(value, digits) if name in EXACT and value is not None else value
 
 
 def band_of(distance: float) -> str:

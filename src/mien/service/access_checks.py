@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hmac
 from binascii import Error as Base64Error
+from math import ceil
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mien.service.problems import Problem, busy, problem_of
+from mien.core.errors import MienError
+from mien.service.addresses import address_group
+from mien.service.problems import Problem, busy, log, problem_of
 from mien.service.settings import Settings
+from mien.service.tokens import ANYBODY, Asker, People, Person, hash_of
+from mien.service.wrong_tokens import WrongTokens
 
 POLICY = {
     "default-src": "'none'",
@@ -34,14 +38,29 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+NEEDED_RIGHT = {  # by how the path begins; the first that fits counts
+    "/static/": None,
+    "/openapi.json": None,
+    "/v1/health": None,
+    "/status": None,
+    "/gallery": "gallery",
+    "/v1/gallery": "gallery",
+    "/v1/disorders/": "gallery",
+    "/encode": "embeddings",
+    "/crop": "faces",
+    "/metrics": "metrics",
+    "": "rank",
+}
 
 
 class AccessChecks:
     """ASGI middleware around all routes, static files included."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, people: People | None) -> None:
         self.app = app
         self.settings = settings
+        self.people = people
+        self.wrong_tokens = WrongTokens()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or answers with a problem."""
@@ -61,18 +80,57 @@ class AccessChecks:
             await send(message)
 
         try:
-            check_access(scope, self.settings)
-            await self.app(scope, limited_receive(receive, self.settings.most_bytes), send_with_headers)
+            self.check(scope)
+            await self.app(scope, limited_receive(scope, receive, self.settings.most_bytes), send_with_headers)
         except (Exception, asyncio.CancelledError) as error:  # every failed request gets a problem document
             if started:
                 raise
             problem = problem_of(error) if isinstance(error, Exception) else busy("the service is being stopped")
             await problem.response(scope, receive, send_with_headers)
 
+    def check(self, scope: Scope) -> None:
+        """Raises a problem for a request that is not allowed; notes who asks."""
+        headers = Headers(scope=scope)
+        check_origin(scope, headers, self.settings)
+        address = address_group(scope["client"][0] if scope.get("client") else None)
+        person = ANYBODY if self.people is None else self._holder(self.people, headers, address)
+        scope["asker"] = Asker(person, address)
+        right = next(right for begin, right in NEEDED_RIGHT.items() if scope["path"].startswith(begin))
+        if right is not None and right not in person.rights:
+            raise Problem(403, "no-right", f"{person.name} has not the right {right!r} here")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self.settings.most_bytes:
+            raise too_large(self.settings.most_bytes)
 
-def check_access(scope: Scope, settings: Settings) -> None:
-    """Raises a problem for a request that is not allowed."""
-    headers = Headers(scope=scope)
+    def _holder(self, people: People, headers: Headers, address: str) -> Person:
+        """The holder of the request's token; a problem if there is none, or if wrong tokens came before."""
+        token = token_of(headers.get("authorization", ""))
+        try:
+            person = people.holder_of(token)
+        except (MienError, OSError) as error:  # nobody is let in until it is mended
+            log(error)
+            raise Problem(500, "tokens-unreadable", "the file of tokens cannot be read; the log says why") from error
+        if token and (seconds := self.wrong_tokens.seconds_to_wait(address, person and person.token_sha256)):
+            wait = {"Retry-After": str(ceil(seconds))}
+            raise Problem(429, "wrong-tokens", "too many wrong tokens came from this address: wait", headers=wait)
+        if person is None:
+            if token:
+                self.wrong_tokens.count(address)
+            asked = {"WWW-Authenticate": 'Basic realm="mien", charset="UTF-8"'}
+            raise Problem(401, "no-token", "send the token as bearer token, or as password of any user", headers=asked)
+        self.wrong_tokens.remember(address, person.token_sha256)
+        return person
+
+
+def people_of(settings: Settings) -> People | None:
+    """Who may use the service; None: anybody."""
+    if settings.token is not None:
+        return People([Person("token holder", token_sha256=hash_of(settings.token))])
+    return None if settings.tokens is None else People(path=settings.tokens)
+
+
+def check_origin(scope: Scope, headers: Headers, settings: Settings) -> None:
+    """Raises a problem for a request to another name, or from the page of another site."""
     host = headers.get("host", "").lower()
     if host_name(host) not in settings.host_names:
         known = ", ".join(sorted(settings.host_names))
@@ -82,12 +140,6 @@ def check_access(scope: Scope, settings: Settings) -> None:
     reads_only = scope["method"] in {"GET", "HEAD"}
     if foreign or (not reads_only and headers.get("sec-fetch-site") in {"cross-site", "same-site"}):
         raise Problem(403, "foreign-origin", "pages of other sites must not use this service")
-    if settings.token is not None and not holds_token(headers.get("authorization", ""), settings.token):
-        asked = {"WWW-Authenticate": 'Basic realm="mien", charset="UTF-8"'}
-        raise Problem(401, "no-token", "send the token as bearer token, or as password of any user", headers=asked)
-    length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > settings.most_bytes:
-        raise too_large(settings.most_bytes)
 
 
 def is_own(origin: str, host: str) -> bool:
@@ -117,38 +169,31 @@ def host_name(host: str) -> str:
     return name if colon and port.isdecimal() and not name.endswith(":") else host
 
 
-def holds_token(authorization: str, token: str) -> bool:
-    """Whether the header holds the token, as `Bearer TOKEN` or as the password of `Basic`."""
-    return hmac.compare_digest(credentials(authorization)[1].encode(), token.encode())
+def token_of(authorization: str) -> str:
+    """The token in a header: `Bearer TOKEN`, or the password of `Basic`; empty where there is none.
 
-
-def credentials(authorization: str) -> tuple[str, str]:
-    """The user, empty where none is named, and the token.
-
-    >>> credentials("Basic YW5uYTpzZWNyZXQ=")
-    ('anna', 'secret')
+    >>> token_of("Basic YW5uYTpzZWNyZXQ=")
+    'secret'
     """
     scheme, _, value = authorization.strip().partition(" ")
     if scheme.lower() == "bearer":
-        return "", value.strip()
+        return value.strip()
     if scheme.lower() == "basic":
         try:
-            user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+            return base64.b64decode(value, validate=True).decode().partition(":")[2]
         except (Base64Error, UnicodeDecodeError, ValueError):
-            return "", ""
-        return user, password
-    return "", ""
+            return ""
+    return ""
 
 
-def limited_receive(receive: Receive, most_bytes: int) -> Receive:
-    """Refuses a body beyond the limit while it arrives: it may come without its length."""
-    received = 0
+def limited_receive(scope: Scope, receive: Receive, most_bytes: int) -> Receive:
+    """Counts a body while it arrives, and refuses one beyond the limit: it may come without its length."""
+    scope["received_bytes"] = 0
 
     async def receive_counting() -> Message:
-        nonlocal received
         message = await receive()
-        received += len(message.get("body", b""))
-        if received > most_bytes:
+        scope["received_bytes"] += len(message.get("body", b""))
+        if scope["received_bytes"] > most_bytes:
             raise too_large(most_bytes)
         return message
 

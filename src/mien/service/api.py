@@ -24,7 +24,8 @@ from mien.service.models import (
 )
 from mien.service.patient_ranker import PatientRanker
 from mien.service.problems import MEDIA_TYPE, Problem
-from mien.service.requests import Form, answered, json_response, read_form, read_json
+from mien.service.requests import Form, answered, asker_of, json_response, read_form, read_json
+from mien.service.tokens import Asker
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
@@ -67,12 +68,14 @@ def api_routes(ranker: PatientRanker) -> APIRouter:
     async def rank_photos(request: Request) -> Response:
         """Rank disorders for the photos of one patient."""
         read = partial(read_form, settings=ranker.settings)
-        return await answered(request, queue, read, lambda form: ranked_photos(ranker, form))
+        return await answered(request, queue, read, lambda form: ranked_photos(ranker, asker_of(request), form))
 
     @routes.post("/rank/embeddings", response_model=None, responses=RANKED, openapi_extra=embeddings)
     async def rank_embeddings(request: Request) -> Response:
         """Rank disorders for the embeddings of one patient's photos."""
-        return await answered(request, queue, read_json, lambda body: ranked_embeddings(ranker, body))
+        return await answered(
+            request, queue, read_json, lambda body: ranked_embeddings(ranker, asker_of(request), body)
+        )
 
     @routes.get("/gallery", response_model=None, responses={200: {"model": GalleryAnswer}})
     async def gallery() -> Response:
@@ -101,22 +104,22 @@ def api_routes(ranker: PatientRanker) -> APIRouter:
     return routes
 
 
-def ranked_photos(ranker: PatientRanker, form: Form) -> dict[str, Any]:
+def ranked_photos(ranker: PatientRanker, asker: Asker, form: Form) -> dict[str, Any]:
     """The answer to a form of photos."""
     if not form.uploads:
         raise Problem(422, "no-photos", "send at least one photo in the field 'photos'")
     options = PhotoOptions.model_validate(form.fields)
     method, top = options.chosen_method, options.limit
-    return ranker.rank_photos(form.uploads, method, top, skip_refused=options.skip_refused).document
+    return ranker.rank_photos(asker, form.uploads, method, top, skip_refused=options.skip_refused).document
 
 
-def ranked_embeddings(ranker: PatientRanker, body: bytes) -> dict[str, Any]:
+def ranked_embeddings(ranker: PatientRanker, asker: Asker, body: bytes) -> dict[str, Any]:
     """The answer to a body of embeddings."""
     if ranker.settings.coarse:
         detail = "this service takes photos only: with made-up embeddings the gallery could be sounded out"
         raise Problem(403, "coarse", detail)
     asked = EmbeddingsQuery.model_validate_json(body)
-    return ranker.rank_query(asked.query, asked.chosen_method, asked.limit, each_photo=asked.each_photo).document
+    return ranker.rank_query(asker, asked.query, asked.chosen_method, asked.limit, each_photo=asked.each_photo).document
 
 
 def described(gallery: Gallery) -> dict[str, Any]:

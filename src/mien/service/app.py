@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from mien.core.answers import NOTICE
 from mien.core.errors import MienError
-from mien.service.access_checks import AccessChecks
+from mien.service.access_checks import AccessChecks, people_of
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog
 from mien.service.audit_middleware import AuditMiddleware
@@ -30,6 +30,7 @@ from mien.version import __version__
 
 def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None = None) -> FastAPI:
     """The application for an ASGI server. What cannot be served is refused here, before anything listens."""
+    people = people_of(settings)
     queue = RequestQueue(most_waiting=settings.most_waiting, seconds=settings.seconds)
     ranker = PatientRanker(settings, ServedGallery(settings.gallery), queue, demo_patients or {})
     audit = None if settings.audit is None else AuditLog(settings.audit)
@@ -64,7 +65,7 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     app.mount("/static", StaticFiles(packages=[("mien.service", "static")]))
     for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):
         app.add_exception_handler(kind, answer_problem)
-    app.add_middleware(AccessChecks, settings=settings)
+    app.add_middleware(AccessChecks, settings=settings, people=people)
     if audit is not None:
         app.add_middleware(AuditMiddleware, audit=audit)
     return app

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mien.service.access_checks import credentials
 from mien.service.audit import AuditLog
 from mien.service.problems import busy, log
 
 UNRECORDED = ("/static/", "/v1/health", "/status")  # they say nothing of the gallery; refusals of them are recorded
-LONGEST_USER = 80
 
 
 class AuditMiddleware:
@@ -48,12 +45,12 @@ class AuditMiddleware:
 
 def facts_of(scope: Scope, status: int) -> dict[str, Any]:
     """Who asked which route, the status of the answer, and what `note_for_audit` added."""
-    user, _ = credentials(Headers(scope=scope).get("authorization", ""))
+    asker = scope.get("asker")  # None: refused before it was known who asks
     route = getattr(scope.get("route"), "path", None)  # not the path, which may hold anything
     client = scope.get("client")
     return {
         "client": client[0] if client else None,  # of the socket: headers are not believed
-        "user": user[:LONGEST_USER] or None,
+        "person": asker.person.name if asker else None,
         "method": scope["method"],
         "route": route,
         "status": status,

@@ -16,16 +16,16 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from mien.core.answers import RankedDisorder
 from mien.core.cohort import Query
 from mien.core.encoder import VIEWS
 from mien.core.method import FULL
-from mien.report.rankings import BANDS, DIGITS, band_of
+from mien.report.rankings import BANDS
 from mien.service.api import PROBLEMS, body_of
 from mien.service.models import Base64Photo
 from mien.service.patient_ranker import PatientRanker
 from mien.service.problems import Problem
-from mien.service.requests import Form, answered, json_response, read_form, read_json
+from mien.service.requests import Form, answered, asker_of, json_response, read_form, read_json
+from mien.service.tokens import Asker
 from mien.storage.formats.gm_arc import COLUMNS
 
 FILE = {
@@ -33,7 +33,7 @@ FILE = {
     "required": ["file"],
     "properties": {"file": {"type": "string", "format": "binary"}},
 }
-AnswerPhoto = Callable[[PatientRanker, bytes], dict[str, Any]]
+AnswerPhoto = Callable[[PatientRanker, Asker, bytes], dict[str, Any]]
 
 
 def official_routes(ranker: PatientRanker) -> APIRouter:
@@ -47,7 +47,8 @@ def official_routes(ranker: PatientRanker) -> APIRouter:
         body, read, photo = sent_as
 
         async def route(request: Request) -> Response:
-            return await answered(request, ranker.queue, read, lambda received: answer(ranker, photo(received)))
+            asker = asker_of(request)
+            return await answered(request, ranker.queue, read, lambda body: answer(ranker, asker, photo(body)))
 
         routes.post(path, response_model=None, openapi_extra=body, summary=answer.__doc__)(route)
 
@@ -81,37 +82,36 @@ def only_photo(form: Form) -> bytes:
     return form.uploads[0].content
 
 
-def predict(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
+def predict(ranker: PatientRanker, asker: Asker, content: bytes) -> dict[str, Any]:
     """All disorders for one photo, the closest first."""
     encoder = ranker.loaded_encoder()
     encoded = ranker.encode_one(content)
     query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
-    gallery = ranker.gallery.newest()
-    [ranking] = ranker.batcher.rank(gallery, query, FULL, None)
+    answer = ranker.rank_query(asker, query, FULL, None, each_photo=False)
     hashed = (encoder.encoder.weights_sha256 or "")[:12]
     return {
         "model_version": f"{encoder.encoder.name} {hashed}".strip(),
-        "gallery_version": str(gallery.generation),
+        "gallery_version": str(answer.gallery.generation),
         "suggested_genes_list": [],  # a gallery knows disorders, not genes
-        "suggested_syndromes_list": [syndrome(line, coarse=ranker.settings.coarse) for line in ranking.disorders],
+        "suggested_syndromes_list": [syndrome(line) for line in answer.document["queries"][0]["disorders"]],
     }
 
 
-def syndrome(line: RankedDisorder, *, coarse: bool) -> dict[str, Any]:
+def syndrome(line: dict[str, Any]) -> dict[str, Any]:
     """A ranked disorder under the official keys. A coarse service gives the end of the band as the distance."""
-    distance = min(BANDS[band_of(line.distance)], 1.0) if coarse else round(line.distance, DIGITS)
-    number = (line.omim or "").rpartition(":")[2]
+    distance = min(BANDS[line["band"]], 1.0) if "band" in line else line["distance"]
+    number = (line["omim"] or "").rpartition(":")[2]
     return {
-        "syndrome_name": line.disorder_name or line.disorder_id,
+        "syndrome_name": line["disorder_name"] or line["disorder_id"],
         "omim_id": int(number) if number.isdecimal() else None,
         "distance": distance,
         "gestalt_score": distance,
-        "image_id": line.nearest_image_id,
-        "subject_id": line.nearest_patient_id,
+        "image_id": line["nearest_image_id"],
+        "subject_id": line["nearest_patient_id"],
     }
 
 
-def encode(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
+def encode(ranker: PatientRanker, _asker: Asker, content: bytes) -> dict[str, Any]:
     """The embeddings of one photo, as columns of the official frame."""
     if ranker.settings.coarse:  # with exact embeddings the gallery could be sounded out
         raise Problem(403, "coarse", "this service gives no embeddings")
@@ -126,7 +126,7 @@ def encode(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
     return {"encodings": {name: {str(row): value for row, value in enumerate(values)} for name, values in columns}}
 
 
-def crop(ranker: PatientRanker, content: bytes) -> dict[str, Any]:
+def crop(ranker: PatientRanker, _asker: Asker, content: bytes) -> dict[str, Any]:
     """The aligned face of one photo, as PNG in base64."""
     face = ranker.crop_one(content)
     _, png = cv2.imencode(".png", np.ascontiguousarray(face[..., ::-1]))

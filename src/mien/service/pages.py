@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from importlib import resources
@@ -18,13 +18,14 @@ from mien.core.answers import NOTICE
 from mien.core.errors import InvalidMethodError
 from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
-from mien.report.rankings import ranking_rows, separated
+from mien.report.rankings import PARTS, ranking_rows, separated
 from mien.service.api import disorder_list
 from mien.service.disorder_map import FEWEST, Place, place_of_patient
 from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker, RefusedPhotosProblem, UploadResult
 from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
-from mien.service.requests import Form, note_for_audit, read_form
+from mien.service.requests import Form, asker_of, note_for_audit, read_form
+from mien.service.tokens import Asker
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
@@ -46,8 +47,8 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
         form = Form({}, [])
         try:
             with queue.place():
-                form = await queue.receive(read_form(request, ranker.settings))
-                response, document = await queue.run(pages.answer, form)
+                form = await queue.receive(request, partial(read_form, settings=ranker.settings))
+                response, document = await queue.run(pages.answer, asker_of(request), form)
                 note_for_audit(request, document)
                 return response
         except Exception as error:
@@ -76,16 +77,16 @@ class Pages:
         """The start page."""
         return HTMLResponse(self._render_page(self.ranker.gallery.newest().as_dict()))
 
-    def answer(self, form: Form) -> tuple[Response, dict[str, Any]]:
+    def answer(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
         """The page with an answer, or the answer as a file; and the document behind it."""
         fields = form.fields
         download = fields.get("download", "")
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
         if self.ranker.demo_patients:
-            answer = self.ranker.rank_demo(fields.get("patient", ""), method, None)
+            answer = self.ranker.rank_demo(asker, fields.get("patient", ""), method, None)
         elif form.uploads:
             try:
-                answer = self.ranker.rank_photos(form.uploads, method, None, skip_refused=True)
+                answer = self.ranker.rank_photos(asker, form.uploads, method, None, skip_refused=True)
             except RefusedPhotosProblem as problem:
                 if download:
                     raise
@@ -124,7 +125,9 @@ class Pages:
         if not cards:  # a simulated patient has no photos
             image_ids = answer.document["queries"][0]["image_ids"]
             cards = [{"image_id": image_id, "encoded": True} for image_id in image_ids]
-        return {"answer": {**answer.document, "truth": truth}, "photos": cards}
+        [query] = answer.document["queries"]
+        queries = [{**query, "disorders": [with_all_parts(line) for line in query["disorders"]]}]
+        return {"answer": {**answer.document, "queries": queries, "truth": truth}, "photos": cards}
 
     def _cards(self, uploads: Sequence[UploadResult], *, pictures: bool = True) -> list[dict[str, Any]]:
         return self.ranker.queue.run_on_cores(partial(photo_card, pictures=pictures), uploads)
@@ -132,7 +135,10 @@ class Pages:
     def _map(self, gallery: Gallery, place: Place | None) -> dict[str, Any] | None:
         """The map of disorders, with the place of the patient if it is given."""
         points = self.ranker.gallery.points(gallery)
-        return {"points": points, "place": place and dict(zip("xy", place, strict=True))} if points else None
+        if not points:
+            return None
+        shown = place and {"x": round(place[0], 1), "y": round(place[1], 1)}  # more digits would tell distances
+        return {"points": points, "place": shown}
 
     def _render_page(self, gallery: dict[str, Any], **values: Any) -> str:
         ranker = self.ranker
@@ -203,6 +209,13 @@ def natural_order(text: str) -> list[tuple[int, str]]:
     ['Type 9', 'type 10']
     """
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text.lower())]
+
+
+def with_all_parts(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line for the page: where the parts of a distance are not told, it stays as it is at any weight."""
+    missing = {name: line["distance"] for name in PARTS if name in line and line[name] is None}
+    others = {key: [with_all_parts(one) for one in line[key]] for key in ("alone", "without") if key in line}
+    return {**line, **missing, **others, "parts_hidden": bool(missing)}
 
 
 def _weight(text: str) -> float | None:

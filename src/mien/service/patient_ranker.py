@@ -19,12 +19,14 @@ from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for
 from mien.encoding.subject import Choice, Subject
 from mien.report.photos import photo_document
-from mien.report.rankings import coarse_document, examination_document, ranking_document
+from mien.report.rankings import coarse_document, examination_document, ranking_document, shared_document
+from mien.service.budget import Budget, usual_embeddings
 from mien.service.galleries import ServedGallery
 from mien.service.problems import Problem
 from mien.service.ranking_batcher import RankingBatcher
 from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings
+from mien.service.tokens import Asker
 from mien.storage.gallery import Gallery
 
 LONGEST_NAME = 80
@@ -76,9 +78,12 @@ class PatientRanker:
     encoder: PhotoEncoder | None = field(init=False, default=None)
     cannot_encode: str = field(init=False, default="")
     batcher: RankingBatcher = field(init=False, default_factory=RankingBatcher)
+    budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
         of_gallery = self.gallery.newest().encoder
+        most_embeddings = self.settings.most_embeddings or usual_embeddings(of_gallery)
+        self.budget = Budget(self.settings.most_requests, most_embeddings)
         try:
             self.encoder = encoder_for(of_gallery, self.settings.encoder).load()
         except (WeightsError, EncoderMismatchError, InvalidFileError) as error:
@@ -87,7 +92,7 @@ class PatientRanker:
             self.cannot_encode = str(error)
 
     def rank_photos(
-        self, uploads: Sequence[Upload], method: Method, top: int | None, *, skip_refused: bool = False
+        self, asker: Asker, uploads: Sequence[Upload], method: Method, top: int | None, *, skip_refused: bool = False
     ) -> Answer:
         """Ranks the photos of one patient. If a photo is refused, all are, or it is left out with `skip_refused`."""
         self.gallery.newest().index  # noqa: B018 an empty gallery is refused before the photos are encoded
@@ -97,22 +102,25 @@ class PatientRanker:
         if refused and not (skip_refused and len(refused) < len(results)):
             raise RefusedPhotosProblem(results)
         encodings = encoder.encodings_of(upload.result for upload in results)
-        answer = self.rank_query(Query(encodings, ids_are_file_names=True), method, top)
+        answer = self.rank_query(asker, Query(encodings, ids_are_file_names=True), method, top)
         answer.document["photos"] = [photo_document(upload.result) for upload in results]
         answer.document["warnings"] = odd_pairs(encodings, encoder.manifest.same_person_distance)
         return answer._replace(uploads=results)
 
-    def rank_demo(self, patient_id: str, method: Method, top: int | None) -> Answer:
+    def rank_demo(self, asker: Asker, patient_id: str, method: Method, top: int | None) -> Answer:
         """Ranks a simulated patient."""
         if patient_id not in self.demo_patients:
             raise Problem(422, "unknown-patient", f"there is no simulated patient {shown(patient_id)}: pick one")
         query, truth = self.demo_patients[patient_id]
-        return self.rank_query(query, method, top)._replace(truth=truth)
+        return self.rank_query(asker, query, method, top)._replace(truth=truth)
 
-    def rank_query(self, query: Query, method: Method, top: int | None, *, each_photo: bool = True) -> Answer:
+    def rank_query(
+        self, asker: Asker, query: Query, method: Method, top: int | None, *, each_photo: bool = True
+    ) -> Answer:
         """Ranks embeddings; with `each_photo`, also by each photo alone and by all but each."""
         if self.settings.coarse and method != FULL:  # where a band ends, for several weights, tells the distances
             raise Problem(403, "coarse", "this service ranks by the full method only")
+        self.budget.spend(asker.account, query.encodings.embeddings)
         gallery = self.gallery.newest()
         if not each_photo or method.fusion == "none":
             rankings = self.batcher.rank(gallery, query, method, top)
@@ -121,7 +129,11 @@ class PatientRanker:
             with self.batcher.ranking_lock:
                 examination = examine(gallery, query, method, top=top)
             rankings, document = [examination.ranking], examination_document(examination, gallery, method)
-        document = coarse_document(document) if self.settings.coarse else document
+        document = (
+            coarse_document(document)
+            if self.settings.coarse
+            else shared_document(document, small_disorders=asker.may("embeddings"))
+        )
         return Answer(document, gallery, rankings[0].disorders)
 
     def loaded_encoder(self) -> PhotoEncoder:

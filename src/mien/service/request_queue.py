@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from starlette.requests import Request
 
 from mien.service.problems import Problem, busy
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
+
+SECONDS_TO_BEGIN = 1.0  # in which no body is called slow
+
+
+class ArrivingBody(NamedTuple):
+    """A body that is being received."""
+
+    request: Request
+    started: float
+    limit: asyncio.Timeout
+
+    @property
+    def bytes_per_second(self) -> float:
+        """How fast it arrives."""
+        received: int = self.request.scope.get("received_bytes", 0)
+        return received / (time.monotonic() - self.started)
 
 
 class RequestQueue:
@@ -23,6 +42,7 @@ class RequestQueue:
         self.most_waiting = most_waiting
         self.seconds = seconds
         self.places_taken = 0
+        self.arriving: list[ArrivingBody] = []
         cores = os.cpu_count() or 1
         self.jobs = ThreadPoolExecutor(max(1, most_waiting), "job")  # they mostly wait for photos, or for rankings
         self.photos = ThreadPoolExecutor(cores, "photo")
@@ -30,8 +50,11 @@ class RequestQueue:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Takes a place in the queue. Do it before the body is read, because bodies are large."""
-        if self.places_taken >= self.most_waiting:
+        """Takes a place in the queue. Do it before the body is read, because bodies are large.
+
+        Where all are taken, the slowest of the bodies that still arrive gives way.
+        """
+        if self.places_taken >= self.most_waiting and not self._end_slowest():
             raise busy("as many requests as there are places for are under way: try again")
         self.places_taken += 1
         try:
@@ -39,13 +62,30 @@ class RequestQueue:
         finally:
             self.places_taken -= 1
 
-    async def receive(self, body: Awaitable[Result]) -> Result:
+    def _end_slowest(self) -> bool:
+        begun = time.monotonic() - SECONDS_TO_BEGIN
+        slow = [body for body in self.arriving if body.started < begun]
+        if not slow:
+            return False
+        slowest = min(slow, key=lambda body: body.bytes_per_second)
+        self.arriving.remove(slowest)
+        slowest.limit.reschedule(0)  # it is over
+        return True
+
+    async def receive(self, request: Request, read: Callable[[Request], Awaitable[Result]]) -> Result:
         """Waits for a request's body; one that takes too long is refused."""
         try:
-            async with asyncio.timeout(self.seconds):
-                return await body
+            async with asyncio.timeout(self.seconds) as limit:
+                body = ArrivingBody(request, time.monotonic(), limit)
+                self.arriving.append(body)
+                try:
+                    return await read(request)
+                finally:
+                    if body in self.arriving:
+                        self.arriving.remove(body)
         except TimeoutError as error:
-            raise Problem(408, "too-slow", f"the request did not arrive within {self.seconds:.0f} seconds") from error
+            detail = f"a request arrives within {self.seconds:.0f} seconds, and faster where others wait"
+            raise Problem(408, "too-slow", detail) from error
 
     async def run(
         self, job: Callable[Arguments, Result], *arguments: Arguments.args, **more: Arguments.kwargs

@@ -18,6 +18,7 @@ from mien.service.patient_ranker import Upload
 from mien.service.problems import Problem
 from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings
+from mien.service.tokens import Asker
 
 MOST_FIELDS = 100
 Body = TypeVar("Body")
@@ -117,7 +118,7 @@ async def answered(
 ) -> Response:
     """Reads a body, runs the job with it on a thread, and answers with the document that the job returns."""
     with queue.place():
-        received = await queue.receive(read(request))
+        received = await queue.receive(request, read)
 
         def make() -> tuple[Response, dict[str, Any]]:
             document = job(received)
@@ -126,6 +127,12 @@ async def answered(
         response, document = await queue.run(make)
         note_for_audit(request, document)
         return response
+
+
+def asker_of(request: Request) -> Asker:
+    """Who asks, as the access checks found."""
+    asker: Asker = request.scope["asker"]
+    return asker
 
 
 def json_response(document: Any) -> Response:

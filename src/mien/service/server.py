@@ -11,35 +11,137 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from mien.core.errors import MienError
+from mien.service.access_checks import SECURITY_HEADERS
+from mien.service.addresses import address_group
+from mien.service.problems import Problem
 
 MOST_CONNECTIONS = 512
-SECONDS_FOR_A_REQUEST = 10  # to send its headers; bodies have their own limit
+MOST_OF_AN_ADDRESS = 64  # connections
+MOST_HEADERS = 100
+MOST_HEADER_BYTES = 32_768  # browsers send less than two thousand
+MOST_PIPELINED = 16  # requests that wait on one connection
+SECONDS_FOR_A_REQUEST = 5  # to send its headers; bodies have their own limit
 SECONDS_TO_STOP = 10
 
 
-class TimeLimitedProtocol(HttpToolsProtocol):
-    """HTTP with a time limit: uvicorn itself waits for ever for the rest of a request."""
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP with limits: uvicorn itself takes headers without end, and waits for ever for the rest of a request."""
+
+    header_bytes = 0  # of this request
+    unread_bytes = 0  # received since the parser last found the end of headers, or a piece of a body
+    refusal: Problem | None = None
+    tls: ssl.SSLContext | None = None
+    early_data = b""  # came with the end of the handshake
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accepts a connection, or closes it if there are too many: the process has a limit of open files."""
+        """Accepts a connection. Where there are too many, an idle one is closed, the oldest first."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        self.address = address_group(self.client[0] if self.client else None)
+        self.opened = self.loop.time()
+        limited = (each for each in self.connections if isinstance(each, LimitedProtocol))
+        connections = [each for each in limited if not each.transport.is_closing()]
+        neighbours = [each for each in connections if each.address == self.address]
+        if len(neighbours) > MOST_OF_AN_ADDRESS or len(connections) > MOST_CONNECTIONS:
+            crowd = neighbours if len(neighbours) > MOST_OF_AN_ADDRESS else connections
+            idle = [each for each in crowd if each.is_idle and each is not self]
+            # those on which nothing was ever asked go first
+            leaving = min(idle, key=lambda each: (each.cycle is not None, each.opened), default=self)
+            leaving.transport.abort()
+        self.loop.call_later(SECONDS_FOR_A_REQUEST, self._close_if_idle, None)
+        if self.tls is not None:
+            transport.pause_reading()
+            self.handshake = self.loop.create_task(self._start_tls(transport, self.tls))
+
+    async def _start_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Begins TLS only here: asyncio itself would not tell of a connection before, and nobody would count it."""
+        try:
+            encrypted = await self.loop.start_tls(
+                transport, self, context, server_side=True, ssl_handshake_timeout=SECONDS_FOR_A_REQUEST
+            )
+        except OSError:  # no TLS, cut off, or too slow
+            encrypted = None
+        if encrypted is None or transport.is_closing():
             transport.abort()
-        else:
-            self.loop.call_later(SECONDS_FOR_A_REQUEST, self._close_if_idle, None)
+            self.connections.discard(self)
+            return
+        self.transport, self.flow, self.scheme = encrypted, FlowControl(encrypted), "https"
+        if self.early_data:
+            self.data_received(self.early_data)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     def _close_if_idle(self, before: object) -> None:
         """Closes the connection if no request came since the last call."""
         if self.transport.is_closing():
             return
-        idle = self.cycle is None or self.cycle.response_complete
-        if idle and self.cycle is before:
+        if self.is_idle and self.cycle is before:
             self.transport.close()
         else:
             self.loop.call_later(SECONDS_FOR_A_REQUEST, self._close_if_idle, self.cycle)
+
+    def data_received(self, data: bytes) -> None:
+        """Parses what came; refuses headers that do not end."""
+        if self.tls is not None and self.scheme != "https":
+            self.early_data += data
+            return
+        self.unread_bytes += len(data)
+        super().data_received(data)
+        if self.unread_bytes > MOST_HEADER_BYTES and not self.transport.is_closing():
+            self.refusal = TOO_MANY_HEADERS
+            self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        """Called at the first byte of a request."""
+        super().on_message_begin()
+        self.header_bytes = 0
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise TOO_MANY_HEADERS
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called for each header, and for each trailer of a body in chunks."""
+        super().on_header(name, value)
+        self.header_bytes += len(name) + len(value)
+        if len(self.headers) > MOST_HEADERS or self.header_bytes > MOST_HEADER_BYTES:
+            self.refusal = TOO_MANY_HEADERS
+            raise TOO_MANY_HEADERS  # ends the parser
+
+    def on_headers_complete(self) -> None:
+        """Called at the empty line."""
+        self.unread_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Called for each piece of a body."""
+        self.unread_bytes = 0
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no request with a problem document."""
+        if self.is_idle:
+            self.transport.write(raw_response(self.refusal or Problem(400, "invalid-http", msg)))
+            self.transport.close()
+        else:  # half of another answer may be sent
+            self.transport.abort()
+
+
+TOO_MANY_HEADERS = Problem(
+    431, "too-many-headers", f"a request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all"
+)
+
+
+def raw_response(problem: Problem) -> bytes:
+    """A problem as the bytes of an answer, where no application is asked."""
+    response = problem.response
+    headers = {**SECURITY_HEADERS, **response.headers, "connection": "close"}
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    return STATUS_LINE[problem.status] + "".join([*lines, "\r\n"]).encode() + bytes(response.body)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -56,31 +158,31 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def check_certificate(certificate: Path, key: Path) -> None:
-    """Refuses files that TLS cannot use, before anything listens."""
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """What TLS needs; refuses files that it cannot use, before anything listens."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     for path in (certificate, key):
         if not path.is_file():
             raise MienError(f"{path}: there is no such file")
     try:
         # an empty password: with none, OpenSSL would ask for it on the terminal
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password="")
+        context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise MienError(f"{certificate} and {key} are no certificate with its key, not encrypted, in PEM") from error
+    return context
 
 
-def configured(app: FastAPI, certificate: Path | None = None, key: Path | None = None) -> uvicorn.Config:
+def configured(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
     """The configuration of uvicorn."""
     return uvicorn.Config(
         app,
-        http=TimeLimitedProtocol,
+        http=type("Protocol", (LimitedProtocol,), {"tls": tls}),
         ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,  # the audit log names the address of the socket
         timeout_graceful_shutdown=SECONDS_TO_STOP,
-        ssl_certfile=None if certificate is None else str(certificate),
-        ssl_keyfile=None if key is None else str(key),
     )
 
 

@@ -30,17 +30,23 @@ class Settings:
     encoder: str | None = None  # of photos; None: the one that made the gallery
     coarse: bool = False  # ranks and bands instead of distances
     audit: Path | None = None
+    tokens: Path | None = None  # of people with a token each
     most_bytes: int = 64_000_000  # of a request
     most_photos: int = 20
     most_waiting: int = 16  # requests at a time; each may hold `most_bytes`
+    most_requests: int = 200  # rankings of a person in an hour
+    most_embeddings: int | None = None  # compared in these rankings; None: as many as fit the gallery's encoder
     seconds: float = 60  # to receive a request, and again to answer it
 
     def __post_init__(self) -> None:
         if self.address is None and not re.fullmatch(HOST_NAME, self.host):
             raise SettingsError(f"{shown(self.host)} is no address: give one, as 127.0.0.1 or ::1, or a name")
-        if not self.is_loopback and self.token is None:
+        if self.token is not None and self.tokens is not None:
+            raise SettingsError("give --tokens for several people, or --token-file for one, not both")
+        if not self.is_loopback and self.token is None and self.tokens is None:
             raise SettingsError(
-                f"{self.host} can be reached by others: give a token (--token-file), or listen on 127.0.0.1"
+                f"{self.host} can be reached by others: give a token (--token-file) or several (--tokens), or listen"
+                " on 127.0.0.1"
             )
         if self.is_any and not self.names:
             raise SettingsError(f"{self.host} stands for any address: say under which name people come (--name)")

@@ -124,7 +124,7 @@ export function startAnswer(result, announce) {
       fields["centroid-bar"].setAttribute("width", percent(weight * average));
       fields["nearest-bar"].setAttribute("x", percent(weight * average));
       fields["nearest-bar"].setAttribute("width", percent((1 - weight) * nearest));
-      fields.parts.textContent = `average ${decimals(average)} · nearest ${decimals(nearest)}`;
+      fields.parts.textContent = disorder.parts_hidden ? "of very few patients: its parts are not shown" : `average ${decimals(average)} · nearest ${decimals(nearest)}`;
     } else {
       fields.band.textContent = fields.band.dataset.band = disorder.band;
       fields.band.hidden = view !== "all"; // bands are known for all photos only

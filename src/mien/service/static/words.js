@@ -1,6 +1,6 @@
 // Words and numbers as the templates write them.
 
-export const decimals = (number) => number.toFixed(3);
+export const decimals = (number) => number === null ? "–" : number.toFixed(3);
 export const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
 export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
