@@ -29,7 +29,7 @@ def test_embeddings_are_ranked_as_the_core_does(client, gallery, rng):
     RankAnswer.model_validate(answer)
     [expected] = rank(Gallery.open(gallery), Query.of(arrays), FULL, top=None)
     found = [(line["disorder_id"], line["distance"]) for line in answer["queries"][0]["disorders"]]
-    assert found == [(line.disorder_id, round(line.distance, 3)) for line in expected.disorders]
+    assert found == [(line.disorder_id, round(line.distance, 7)) for line in expected.disorders]
     assert answer["gallery"]["generation"] == 1
     assert answer["method"] == FULL.as_dict()
     assert "never gives a diagnosis" in answer["notice"]

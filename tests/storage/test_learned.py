@@ -94,6 +94,6 @@ def test_a_gallery_without_a_tuned_method_says_so(directory):
 
 
 def _learned(directory):
-    from mien.storage.gallery import newest_state
+    from mien.storage.gallery import state_of
 
     return state_of(directory).learned

@@ -58,12 +58,12 @@ def coarse_document(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "bands": BANDS_IN_WORDS, "queries": [_coarse(query) for query in document["queries"]]}
 
 
-def shared_document(document: Mapping[str, Any], *, small_disorders: bool) -> dict[str, Any]:
-    """The document with the digits that a clinician can use; of small disorders the distance only, unless allowed."""
+def shared_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the digits that a clinician can use; of small disorders the distance only."""
     queries = [
         {
             **{name: _rounded(name, value, SHARED_DIGITS) for name, value in query.items()},
-            "disorders": [_shared(line, small=is_small(line) and not small_disorders) for line in query["disorders"]],
+            "disorders": [_shared(line, small=is_small(line)) for line in query["disorders"]],
         }
         for query in document["queries"]
     ]

@@ -120,7 +120,8 @@ class PatientRanker:
         """Ranks embeddings; with `each_photo`, also by each photo alone and by all but each."""
         if self.settings.coarse and method != FULL:  # where a band ends, for several weights, tells the distances
             raise Problem(403, "coarse", "this service ranks by the full method only")
-        self.budget.spend(asker.account, query.encodings.embeddings)
+        if self.settings.token or self.settings.tokens:  # without, only this machine can ask, where the gallery lies
+            self.budget.spend(asker.account, query.encodings.embeddings)
         gallery = self.gallery.newest()
         if not each_photo or method.fusion == "none":
             rankings = self.batcher.rank(gallery, query, method, top)
@@ -129,11 +130,10 @@ class PatientRanker:
             with self.batcher.ranking_lock:
                 examination = examine(gallery, query, method, top=top)
             rankings, document = [examination.ranking], examination_document(examination, gallery, method)
-        document = (
-            coarse_document(document)
-            if self.settings.coarse
-            else shared_document(document, small_disorders=asker.may("embeddings"))
-        )
+        if self.settings.coarse:
+            document = coarse_document(document)
+        elif not asker.may("embeddings"):
+            document = shared_document(document)
         return Answer(document, gallery, rankings[0].disorders)
 
     def loaded_encoder(self) -> PhotoEncoder:
