@@ -118,12 +118,12 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     By the bytes of both, which is a quarter of the memory and much faster; or, if it is to be `fine`, by a matrix
     product of exact rows, whose bounds are a hundred times closer.
     """
+    rows.require_whole()
     count = len(rows) if only is None else len(only)
     lower = np.empty((count, len(probes)), np.float32)
     if fine:
         upper = np.empty_like(lower)
         for some, block in _blocks(rows.exact, only):
-            rows.require_whole()
             lower[some], upper[some] = product_bounds(block(), probes)
             rows.let_go_exact(some.start, some.stop)
         return Bounds(lower, upper)
@@ -131,7 +131,6 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     multiply = byte_products(codes)
 
     def fill(some: slice, block: Callable[[], Int8s]) -> None:
-        rows.require_whole()
         lower[some] = multiply(block())
         if only is None:
             rows.let_go_codes(some.start, some.stop)

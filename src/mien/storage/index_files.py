@@ -148,9 +148,9 @@ def _ways_to_read(path: Path, matrices: Mapping[str, npt.NDArray[Any]]) -> dict[
     maps = {path.with_suffix(f".{field}"): _pages(matrix) for field, matrix in matrices.items() if _is_mapped(matrix)}
     ways: dict[str, Callable[..., Any]] = {"require_whole": partial(_require_whole, maps)}
     if _is_mapped(exact):
-        ways |= {"let_go_exact": _letting_go(exact), "picked": _row_reader(path, exact)}
+        ways |= {"let_go_exact": _letting_go(exact, ways["require_whole"]), "picked": _row_reader(path, exact)}
     if _is_mapped(codes) and codes.nbytes > LARGEST_KEPT:
-        ways["let_go_codes"] = _letting_go(codes)
+        ways["let_go_codes"] = _letting_go(codes, ways["require_whole"])
     return ways
 
 
@@ -163,8 +163,8 @@ def _require_whole(maps: Mapping[Path, mmap.mmap]) -> None:
             )
 
 
-def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
-    """Takes rows that were read out of this process's memory, and asks for as many more: they follow."""
+def _letting_go(matrix: npt.NDArray[Any], require_whole: Callable[[], None]) -> Callable[[int, int], None]:
+    """Takes rows that were read out of this process's memory, and asks for as many more if they are there."""
     pages, row = _pages(matrix), matrix.strides[0]
 
     def advise(start: int, end: int, advice: str) -> None:
@@ -174,6 +174,7 @@ def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
             pages.madvise(getattr(mmap, advice), first, last - first)
 
     def let_go(start: int, end: int) -> None:
+        require_whole()
         advise(start, end, "MADV_DONTNEED")
         advise(end, 2 * end - start, "MADV_WILLNEED")
 
