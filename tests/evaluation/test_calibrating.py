@@ -12,16 +12,8 @@ from mien.core.calibration import NONE_OF_THESE, WEIGHTS
 from mien.core.errors import InvalidCalibrationError, InvalidStudyError
 from mien.core.ranking import searcher_of
 from mien.core.study import ImageFacts
-from mien.evaluation import calibrating, tuning
-from mien.evaluation.calibrating import (
-    EvidenceModel,
-    KnownPatients,
-    calibrate,
-    fitted,
-    known_evidence,
-    reliability_bins,
-    size_classes,
-)
+from mien.evaluation import evidence_model, tuning
+from mien.evaluation.calibrating import calibrate, reliability_bins, size_classes
 from mien.evaluation.calibration_measures import (
     FACTS,
     ReliabilityPoint,
@@ -29,9 +21,12 @@ from mien.evaluation.calibration_measures import (
     calibration_error,
     calibration_rows,
 )
+from mien.evaluation.evidence_model import EvidenceModel, fitted
 from mien.evaluation.folds import cohort_study, gallery_sizes
+from mien.evaluation.known_patients import KnownPatients, known_evidence
+from mien.evaluation.outcomes import mean_per_disorder
 from mien.evaluation.size_study import intervals, size_study
-from mien.evaluation.tuning import CANDIDATES, best_candidate, chosen, mean_of_disorders, true_ranks, tune
+from mien.evaluation.tuning import CANDIDATES, best_candidate, chosen, tune
 
 import oracle
 from cohorts import as_plain_gallery, families
@@ -48,7 +43,7 @@ def random_patients(rng, patients=30, disorders=6):
 @pytest.mark.parametrize("absent", [False, True])
 def test_slopes_are_those_of_small_steps(rng, absent):
     known = random_patients(rng)
-    side = calibrating._Side.of_absent(known) if absent else calibrating._Side.of(known)
+    side = evidence_model._Side.of_absent(known) if absent else evidence_model._Side.of(known)
     weights, atypical = rng.standard_normal(len(WEIGHTS)), 0.2
     value, by_weights, by_logit = side.loss(EvidenceModel(weights, atypical))
     for place in range(len(WEIGHTS)):
@@ -63,9 +58,9 @@ def test_slopes_are_those_of_small_steps(rng, absent):
 def test_the_loss_is_that_of_plain_loops(rng):
     known = random_patients(rng, patients=12)
     model = EvidenceModel(rng.standard_normal(len(WEIGHTS)), 0.1)
-    value, _, _ = calibrating._Side.of(known).loss(model)
-    features = calibrating.patient_features(known.distances, known.gallery_patients, known.photos)
-    ratios = calibrating.typical_ratios(features, model.weights)  # these have loops of their own, in tests/core
+    value, _, _ = evidence_model._Side.of(known).loss(model)
+    features = evidence_model.patient_features(known.distances, known.gallery_patients, known.photos)
+    ratios = evidence_model.typical_ratios(features, model.weights)  # these have loops of their own, in tests/core
     expected = 0.0
     for patient, true in enumerate(known.disorder.tolist()):
         alike = sum(1 for other in known.disorder.tolist() if other == true)
@@ -131,7 +126,7 @@ def test_too_small_galleries_are_refused_with_the_number_needed(rng):
 
 def test_weights_that_must_not_be_negative_are_not(rng):
     model = fitted(random_patients(rng, patients=80))
-    assert all(model.weights[WEIGHTS.index(name)] >= 0 for name in calibrating.NEVER_NEGATIVE)
+    assert all(model.weights[WEIGHTS.index(name)] >= 0 for name in evidence_model.NEVER_NEGATIVE)
     assert 0 < model.atypical < 0.51
 
 
@@ -225,7 +220,6 @@ def test_full_stays_unless_another_is_better_by_more_than_its_error():
     assert best_candidate(values, disorder) == 0
     values[2] = 1 + noise
     assert best_candidate(values, disorder) == 2
-    assert mean_of_disorders(values, disorder)[2] == pytest.approx(1 + (noise[:50].mean() + noise[50:].mean()) / 2)
 
 
 def test_the_gain_is_of_patients_whom_the_choice_has_not_seen(rng):
@@ -237,10 +231,6 @@ def test_the_gain_is_of_patients_whom_the_choice_has_not_seen(rng):
     values[4] = 10
     found = chosen(values, values, disorder, objective="accuracy", seed=1)
     assert (found.gain, found.method) == (pytest.approx(10), CANDIDATES[4])
-
-
-def test_the_true_disorder_loses_ties():
-    assert true_ranks(np.array([[0.5, 0.5, 0.9]]), np.array([1])).tolist() == [2]
 
 
 @pytest.mark.parametrize("objective", ["accuracy", "likelihood"])
@@ -258,9 +248,7 @@ def test_the_likelihood_of_a_candidate_is_that_of_its_best_softmax(rng):
     for sharpness in tuning.SHARPNESSES:
         weights = np.exp(-sharpness * known.distances)
         every.append(np.log(weights[rows, known.disorder] / weights.sum(axis=1)))
-    assert found == pytest.approx(
-        max(every, key=lambda values: mean_of_disorders(values[np.newaxis], known.disorder)[0])
-    )
+    assert found == pytest.approx(max(every, key=lambda values: mean_per_disorder(values, known.disorder)))
 
 
 def test_sizes_change_what_a_size_aware_method_gains(rng):

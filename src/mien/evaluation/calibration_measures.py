@@ -21,6 +21,7 @@ from mien.evaluation.accuracy import numbered
 from mien.evaluation.bootstrap import bootstrap_means
 from mien.evaluation.calibrating import calibrate
 from mien.evaluation.evaluated_patients import EvaluatedPatient, cases_of
+from mien.evaluation.evidence_model import disorder_shares
 
 BINS = 10
 FALSE_RATIO = 1.0  # log10: tenfold
@@ -179,8 +180,7 @@ def measures(
 ) -> CalibrationMeasures:
     """The row of some outcomes."""
     disorder = numbered([outcome.case.disorder_id for outcome in outcomes])
-    weights = 1 / np.bincount(disorder)[disorder]
-    weights /= weights.sum()
+    weights = disorder_shares(disorder)
 
     def mean(values: Iterable[float]) -> float:
         return float(weights @ np.fromiter(values, float))
@@ -218,8 +218,7 @@ def reliability_points(
 ) -> list[ReliabilityPoint]:
     """Answers by how sure they were of the first disorder; absent disorders are as many as the prior says."""
     disorder = numbered([outcome.case.disorder_id for outcome in outcomes])
-    weights = 1 / np.bincount(disorder)[disorder]
-    weights /= weights.sum()
+    weights = disorder_shares(disorder)
     said = np.array([each.first for each in outcomes] + [each.first_if_absent for each in outcomes])
     right = np.array([each.right for each in outcomes] + [False] * len(outcomes))
     share = np.concatenate([(1 - prior_of_none) * weights, prior_of_none * weights])

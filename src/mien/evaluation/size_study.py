@@ -22,7 +22,8 @@ from mien.core.study import Study
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.bootstrap import RESAMPLES, bootstrap_means
 from mien.evaluation.evaluated_patients import cases_of
-from mien.evaluation.tuning import mean_of_disorders, true_ranks, tune
+from mien.evaluation.outcomes import mean_per_disorder, true_ranks
+from mien.evaluation.tuning import tune
 
 SIZE_AWARE = Method("embedding", "size-aware")
 METHODS = ("full", "size-aware", "tuned")
@@ -70,7 +71,7 @@ def size_study(
         for column, top in enumerate(TOPS):
             values = of_case[:, place, column]
             difference = values - of_case[:, 0, column]
-            mean, gain = mean_of_disorders(np.stack([values, difference]), disorder).tolist()
+            mean, gain = (mean_per_disorder(of, disorder) for of in (values, difference))
             ranges = intervals(difference, disorder, seed=seed)
             rows.append(SizeStudyRow(gallery_patients, method, top, mean, gain, *ranges, len(hits), len(studies[0])))
     return rows

@@ -18,8 +18,10 @@ from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
 from mien.evaluation.accuracy import TOPS
 from mien.evaluation.bootstrap import bootstrap_means
-from mien.evaluation.calibrating import PARTS, KnownPatients, index_of, known_evidence
+from mien.evaluation.evidence_model import PARTS
 from mien.evaluation.experiments.lambda_selection import IMPORTANCE
+from mien.evaluation.known_patients import KnownPatients, index_of, known_evidence
+from mien.evaluation.outcomes import mean_per_disorder, true_ranks
 
 Objective = Literal["accuracy", "likelihood"]
 
@@ -87,7 +89,7 @@ def chosen(values: Float64s, top1: Float64s, disorder: Ints, *, objective: Objec
     both = np.stack([gain, of_top1])
     drawn = bootstrap_means(both, np.ones(len(disorder), np.intp), place, rng=rng)
     low, high = np.quantile(drawn, [0.025, 0.975], axis=1)
-    means = mean_of_disorders(both, disorder)
+    means = [mean_per_disorder(of, disorder) for of in both]
     best = best_candidate(values, disorder)
     figures = np.stack([means, low, high], axis=1).ravel().tolist()
     return TunedMethod(CANDIDATES[best], objective, len(disorder), *figures)
@@ -95,31 +97,13 @@ def chosen(values: Float64s, top1: Float64s, disorder: Ints, *, objective: Objec
 
 def best_candidate(values: Float64s, disorder: Ints) -> int:
     """The best by mean over disorders; the first one, unless the best is better by more than its standard error."""
-    best = int(np.argmax(mean_of_disorders(values, disorder)))
+    best = int(np.argmax([mean_per_disorder(of, disorder) for of in values]))
     gain = values[best] - values[0]
     _, place, counts = np.unique(disorder, return_inverse=True, return_counts=True)
     means = np.bincount(place, gain) / counts
     variance = np.bincount(place, (gain - means[place]) ** 2) / np.maximum(counts - 1, 1) / counts
     error = np.sqrt(variance.sum()) / len(counts)
     return best if means.mean() > error else 0
-
-
-def mean_of_disorders(values: Float64s, disorder: Ints) -> Float64s:
-    """Of values (measures, patients): patients within disorder, then disorders.
-
-    >>> mean_of_disorders(np.array([[1.0, 0.0, 1.0]]), np.array([0, 0, 1])).tolist()
-    [0.75]
-    """
-    _, place, counts = np.unique(disorder, return_inverse=True, return_counts=True)
-    weights = 1 / counts[place] / len(counts)
-    means: Float64s = values @ weights
-    return means
-
-
-def true_ranks(distances: Float64s, disorder: Ints) -> Ints:
-    """Where the true disorder stands; it loses ties."""
-    ranks: Ints = (distances <= distances[np.arange(len(disorder)), disorder][:, np.newaxis]).sum(axis=1)
-    return ranks
 
 
 def log_likelihoods(known: KnownPatients) -> Float64s:
@@ -130,7 +114,7 @@ def log_likelihoods(known: KnownPatients) -> Float64s:
         logits = -sharpness * known.distances
         logits -= logits.max(axis=1, keepdims=True)
         values = logits[rows, known.disorder] - np.log(np.exp(logits).sum(axis=1))
-        if (mean := float(mean_of_disorders(values[np.newaxis], known.disorder)[0])) > most:
+        if (mean := mean_per_disorder(values, known.disorder)) > most:
             best, most = values, mean
     return best
 
