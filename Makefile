@@ -6,7 +6,7 @@ export MIEN_CACHE ?= $(CURDIR)/$(VENV)/cache
 # both workers are busy to the end, and most fixtures are built once
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-long test-train check bench format clean
+.PHONY: demo test test-long test-train faults soak check bench format clean
 
 demo: $(VENV)/installed
 	$(BIN)/mien demo
@@ -19,6 +19,12 @@ test-long: $(VENV)/weights
 
 test-train: $(VENV)/weights $(VENV)/installed-train
 	$(PYTEST) tests/training
+
+faults: $(VENV)/installed-dev
+	PYTHONPATH=tests $(BIN)/python -m faults
+
+soak: $(VENV)/installed-dev
+	PYTHONPATH=tests $(BIN)/python -m faults soak
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .

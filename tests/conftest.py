@@ -28,6 +28,15 @@ def ten_syndromes():
 
 
 @pytest.fixture
+def phenopackets():
+    """A folder of 120 real phenopackets."""
+    folder = SHARED_DATA / "phenopackets"
+    if not folder.exists():
+        pytest.skip("the public phenopackets are not beside the project: ../shared/data/phenopackets")
+    return folder
+
+
+@pytest.fixture
 def mien(monkeypatch, capsys):
     """Runs a command in this process: (exit code, stdout, stderr)."""
 

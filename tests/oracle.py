@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 
 
@@ -65,6 +66,10 @@ def disorder_distance(probe, images, method, photos):
     def mixed(of_images):
         return method.parameters["lambda"] * centroid() + (1 - method.parameters["lambda"]) * of_images
 
+    def sized():
+        added = method.parameters["offset"] + method.parameters["slope"] * mixed(nearest())
+        return mixed(nearest()) + added * math.log(len(by_patient))
+
     def by_size():  # of scores.py beside this file
         trust = len(by_patient) / (len(by_patient) + method.parameters["strength"])
         both = trust * nearest((len(images) + 3) // 4) + (1 - trust) * centroid()
@@ -77,7 +82,7 @@ def disorder_distance(probe, images, method, photos):
         "hybrid": lambda: mixed(nearest()),
         "proportional": proportional,
         "proportional-hybrid": lambda: mixed(proportional()),
-        "size-aware": lambda: mixed(nearest()) + method.parameters["offset"] * math.log(len(by_patient)),
+        "size-aware": sized,
         "test-by-size": by_size,
     }[method.score]()
 
@@ -96,6 +101,29 @@ def ranking(query_embeddings, gallery, method):
         )
         for disorder_id, images in gallery.items()
     )
+
+
+def gene_lines(order, genes_of_disorder):
+    """{gene or ("no gene", disorder_id): (rank, distance, nearest disorder, its disorders)}.
+
+    `order` is [(distance, disorder_id), ...], `genes_of_disorder` {disorder_id: [gene, ...]}, without those that
+    are not described.
+    """
+    found = {}
+    for distance, disorder_id in order:
+        if disorder_id not in genes_of_disorder:
+            continue
+        for gene in genes_of_disorder[disorder_id] or [("no gene", disorder_id)]:
+            found.setdefault(gene, []).append((distance, disorder_id))
+    lines = {}
+    for gene, disorders in found.items():
+        nearest = min(disorders)
+        rank = 1
+        for others in found.values():
+            if min(others)[0] < nearest[0]:
+                rank += 1
+        lines[gene] = (rank, *nearest, sorted(disorder_id for _, disorder_id in disorders))
+    return lines
 
 
 def true_rank(order, disorder_id):
@@ -146,3 +174,18 @@ def study_accuracy(study, test_set, gallery_name, method, top, *, per_image=Fals
         if of_disorder:
             folds.append(sum(sum(hits) / len(hits) for hits in of_disorder.values()) / len(of_disorder))
     return 100 * sum(folds) / len(folds)
+
+
+def composite(crops_of_patient):
+    """The mean face as exact fractions, pixel by pixel; {patient_id: [crop as nested lists, ...]}."""
+    first = next(iter(crops_of_patient.values()))[0]
+    height, width, colours = len(first), len(first[0]), len(first[0][0])
+    mean = [[[Fraction(0)] * colours for _ in range(width)] for _ in range(height)]
+    for crops in crops_of_patient.values():
+        for crop in crops:
+            for row in range(height):
+                for column in range(width):
+                    for colour in range(colours):
+                        share = Fraction(crop[row][column][colour], len(crops) * len(crops_of_patient))
+                        mean[row][column][colour] += share
+    return mean

@@ -14,6 +14,7 @@ from PIL import Image
 from mien.simulation.photos import DrawnPerson
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+RAMP = np.linspace(0, 65535, 64 * 48).round().astype(np.uint16).reshape(48, 64)
 
 
 def quarters(width=64, height=48):
@@ -35,6 +36,11 @@ def two_portraits(seed=1):
 def unsure_portrait(seed=1):
     """(300, 300, 3): so blurred that the detector hardly sees a face, but above the official threshold."""
     return cv2.GaussianBlur(two_portraits(seed)[:, :300], (0, 0), 14)
+
+
+def noisy_crop(rng):
+    """(112, 112, 3): as unlike any other as a crop can be."""
+    return rng.integers(0, 256, (112, 112, 3), dtype=np.uint8)
 
 
 def stored(upright, orientation):
@@ -89,6 +95,35 @@ def png_with_right_checksums(data):
         parts.append(png_chunk(data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
         at += 12 + length
     return b"".join(parts)
+
+
+def sources(kind):
+    """Small pictures of several modes."""
+    photo = Image.fromarray(quarters())
+    grey, see_through, palette = photo.convert("L"), photo.convert("RGBA"), photo.quantize(4)
+    see_through.putalpha(100)
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8))
+    deep, inks, bits = Image.fromarray(RAMP), photo.convert("CMYK"), photo.convert("1")
+    images = {
+        "JPEG": [photo, grey, inks, noise],
+        "PNG": [photo, grey, see_through, palette, deep, bits, noise],
+        "WEBP": [photo, see_through, noise],
+        "HEIF": [photo, grey, see_through, deep, noise],
+    }[kind]
+    options = {
+        "JPEG": [
+            {"exif": exif(6)},
+            {"progressive": True, "subsampling": 2, "quality": 60},
+            {"restart_marker_blocks": 3},
+        ],
+        "PNG": [{"exif": exif(6)}, {"optimize": True}],
+        "WEBP": [{"lossless": True, "exif": exif(6)}, {"quality": 70}],
+        "HEIF": [{}, {"tile_size": 32}],
+    }[kind]
+    made = [saved(image, kind, **option) for image in images for option in options]
+    if kind == "JPEG":
+        made.append(saved(photo, "MPO", save_all=True, append_images=[noise]))
+    return made
 
 
 def mutants(sources, rng, count):

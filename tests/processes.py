@@ -6,6 +6,7 @@ A killer who waits for Python to start kills imports most of the time, and never
 from __future__ import annotations
 
 import multiprocessing
+import random
 import resource
 import signal
 import sys
@@ -23,22 +24,42 @@ class Ended(NamedTuple):
 
     code: int  # below zero: the signal that killed it
     stderr: str
+    seconds: float
 
 
 def run(complaints, *arguments, kill_after=None, most_bytes_per_file=None):
     """Runs a command, or kills it after so many seconds; `complaints` is where its stderr goes."""
     process = CONTEXT.Process(target=_command, args=(complaints, list(map(str, arguments)), most_bytes_per_file))
+    started = time.monotonic()
     process.start()
-    if kill_after is not None:
-        time.sleep(kill_after)
-        process.kill()
+    process.join(kill_after)
+    process.kill()
     process.join()
-    return Ended(process.exitcode, complaints.read_text() if complaints.exists() else "")
+    seconds = time.monotonic() - started
+    return Ended(process.exitcode, complaints.read_text() if complaints.exists() else "", seconds)
 
 
-def was_killed(ended):
-    """Whether a command was still running when it was killed."""
-    return ended.code == -signal.SIGKILL
+class Killer:
+    """Kills commands at random moments of the time that they take, which a busy machine changes all the time."""
+
+    def __init__(self, run, seconds, *, seed):
+        self.run, self.seconds, self.killed = run, seconds, 0
+        self._moments = random.Random(seed)
+
+    def __call__(self, *arguments):
+        ended = self.run(*arguments, kill_after=self._moments.uniform(0, 1) * self.seconds)
+        if ended.code == -signal.SIGKILL:
+            self.killed += 1
+        else:
+            self.seconds = ended.seconds
+
+    def numbers(self, count, *, at_least):
+        """0, 1, 2, ...: `count` of them, and more (ten times, at most) until `at_least` commands were killed."""
+        for number in range(10 * count):
+            if number >= count and self.killed >= at_least:
+                return
+            yield number
+        assert self.killed >= at_least
 
 
 def _command(complaints, arguments, most_bytes_per_file):

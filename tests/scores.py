@@ -32,4 +32,5 @@ ALL_METHODS = [
         for weight, alpha in ((0.0, 0.5), (0.3, 0.1), (0.75, 1))
     ),
     Method("embedding", SIZE_AWARE, strength=9.0),
+    Method("embedding", "size-aware", offset=-0.1, slope=0.3),
 ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +20,9 @@ import mien
 from mien.cli.main import main
 from mien.encoding.store import DEFAULT, stored_encoder
 from mien.simulation.photos import DrawnPerson
+from mien.storage.formats.cohort_parquet import write_cohort_parquet
+
+from cohorts import families
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mien"
@@ -130,7 +135,7 @@ def test_the_public_names_are_these():
                 "Study",
                 "__version__",
             ),
-            *("calibrate", "encode", "evaluate", "rank"),
+            *("calibrate", "cohort", "encode", "evaluate", "rank", "rank_genes"),
         ]
     )
     assert all(hasattr(mien, name) for name in mien.__all__)
@@ -209,21 +214,48 @@ class TestTheMapOfThePaper:
             assert re.search(rf"\b{re.escape(where)}\b", sections), part
 
 
-def test_the_readme_commands_run(tmp_path, monkeypatch, capsys):
-    """Every `mien ...` line of the README's console blocks, in the order of the page, in an empty directory."""
+@pytest.mark.parametrize("page", ["README.md", "docs/genes.md"])
+def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    """Every `mien ...` line of its console blocks, in the order of the page, in a directory with files for it."""
     monkeypatch.chdir(tmp_path)
-    readme = (ROOT / "README.md").read_text()
-    commands = re.findall(r"^\$ mien (.+)$", readme, flags=re.MULTILINE)
+    commands = re.findall(r"^\$ mien (.+)$", (ROOT / page).read_text(), flags=re.MULTILINE)
     assert len(commands) >= 6
     if stored_encoder(DEFAULT).missing():  # as where there is no network: `make test` gets the weights
-        commands = [command for command in commands if not re.search(r"weights get|photos|\.jpg", command)]
+        commands = [one for one in commands if not re.search(r"weights get|photos|\.jpg|phenopacket", one)]
     write_example_files(tmp_path)
     write_example_photos(tmp_path)
+    write_files_of_a_patient(tmp_path)
     for command in commands:
         monkeypatch.setattr(sys, "argv", ["mien", *shlex.split(command)])
         with pytest.raises(SystemExit) as ended:
             main()
         assert not ended.value.code, f"mien {command}: {capsys.readouterr().err}"
+
+
+def write_files_of_a_patient(directory):
+    """A cohort and somebody else, what is known of their disorders, a phenopacket, and what LIRICAL said."""
+    rng = np.random.default_rng(1)
+    for name, cohort in {
+        "cohort": families(rng),
+        "patient": families(rng, disorders=1, patients=1, prefix="new "),
+    }.items():
+        read = partial(np.take, cohort.embeddings, axis=0)
+        write_cohort_parquet(directory / f"{name}.parquet", cohort.roster, cohort.encodings.encoder, read)
+    genes = "".join(f"{kind}{n},OMIM:10000{n},G{n},{n},ENSG0000000000{n}\n" for n in range(8) for kind in ("", "d"))
+    (directory / "disorders.csv").write_text(f"disorder_id,curie,gene_symbol,entrez_id,ensembl_id\n{genes}")
+    packet = {"id": "1", "subject": {"id": "anna"}, "files": [{"uri": "new/front.jpg"}]}
+    version = {"metaData": {"phenopacketSchemaVersion": "2.0.2"}}
+    (directory / "packet.json").write_text(json.dumps(packet | version))
+    columns = "rank\tdiseaseName\tdiseaseCurie\tpretestprob\tposttestprob\tcompositeLR"
+    row = "1\tX\tOMIM:100001\t1/8000\t1.00%\t1.5"
+    (directory / "lirical.tsv").write_text(f"! LIRICAL TSV Output (2.0.2)\n{columns}\n{row}\n")
+    terms = {"observedPhenotypicFeatures": [{"query": "HP:0000508", "lr": 3.0}], "excludedPhenotypicFeatures": []}
+    result = {"diseaseId": "OMIM:100001", "compositeLR": 30.0, **terms}
+    content = {"analysisMetadata": {"liricalVersion": "2.0.2"}, "analysisResults": [result]}
+    (directory / "lirical.json").write_text(json.dumps(content))
+    pairs = [("0000252", "0000234"), ("0000369", "0000356"), ("0000508", "0030669")]
+    edges = [{"sub": f"obo/HP_{child}", "pred": "is_a", "obj": f"obo/HP_{parent}"} for child, parent in pairs]
+    (directory / "hp.json").write_text(json.dumps({"graphs": [{"edges": edges}]}))
 
 
 def write_example_photos(directory):
@@ -265,8 +297,8 @@ def write_example_files(directory):
 
 def test_every_equation_beyond_the_paper_has_its_function():
     page = (ROOT / "docs" / "equations.md").read_text()
-    named = re.findall(r"`(mien(?:\.[a-z_]+)+)`", page)
-    assert len(named) == 10
+    named = re.findall(r"`(mien(?:\.[a-z0-9_]+)+)`", page)
+    assert len(named) == 14
     for name in named:
         module, _, function = name.rpartition(".")
         assert callable(getattr(import_module(module), function)), name

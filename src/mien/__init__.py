@@ -7,12 +7,13 @@ from mien.core.calibration import Calibration
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError
+from mien.core.genes import rank_genes
 from mien.core.method import BASELINE, FULL, Method
 from mien.core.ranking import rank
 from mien.core.roster import Disorder, Label, Roster
 from mien.core.scores import Evidence, Parameter, Score
 from mien.core.study import Study
-from mien.front_door import calibrate, encode, evaluate
+from mien.front_door import calibrate, cohort, encode, evaluate
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
@@ -38,7 +39,9 @@ __all__ = [
     "Study",
     "__version__",
     "calibrate",
+    "cohort",
     "encode",
     "evaluate",
     "rank",
+    "rank_genes",
 ]

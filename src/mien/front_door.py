@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mien.core.calibration import PRIOR_OF_NONE, Calibration
-from mien.core.cohort import Cohort, Encodings
+from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.errors import InvalidFileError, require, shown
 from mien.core.method import BASELINE, FULL, Method
 from mien.core.ranking import AnyGallery
-from mien.core.study import Study
+from mien.core.study import ImageFacts, Study
 
 if TYPE_CHECKING:
+    from mien.evaluation.cohort_rows import CohortAnalysis
     from mien.evaluation.results import Result
 
 
@@ -48,6 +49,23 @@ def calibrate(
 
     require(method, Method, "method", "a gallery first, then a Method(...)")
     return learned(gallery, method, cohort=cohort, prior=prior, prior_of_none=prior_of_none, seed=seed)
+
+
+def cohort(
+    gallery: AnyGallery,
+    patients: Cohort | Sequence[Query],
+    groups: Mapping[str, str] | None = None,
+    *,
+    facts_of_image: Mapping[str, ImageFacts] | None = None,
+    seed: int = 1,
+) -> CohortAnalysis:
+    """Do these patients share a face? `groups` are by patient id; without them all are one. Labels are ignored."""
+    from mien.evaluation.cohort_analysis import analyse_cohort  # noqa: PLC0415 scipy is heavy
+
+    queries = patients.queries() if isinstance(patients, Cohort) else list(patients)
+    for query in queries:
+        require(query, Query, "query", "a gallery first, then a Cohort or a list of Query.of(...)")
+    return analyse_cohort(gallery, queries, groups, facts_of_image=facts_of_image, seed=seed)
 
 
 def evaluate(

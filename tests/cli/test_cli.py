@@ -137,7 +137,7 @@ def test_a_person_reads_a_table(mien, gallery, table, cohort, tmp_path):
     metadata.write_text(f"image_id,subject\n{cohort.roster.image_ids[0]},someone\n")
     code, out, _ = mien("rank", "--gallery", gallery, "--encodings", table, "--metadata", metadata)
     assert code == 0
-    for part in ("someone", "Disorder", "nearest", "centroid", "never gives a diagnosis", "generation 1"):
+    for part in ("someone", "Disorder", "nearest", "average", "never gives a diagnosis", "generation 1"):
         assert part in " ".join(out.split())
 
 
@@ -420,6 +420,7 @@ def test_an_empty_gallery_and_another_encoder_are_refused(mien, gallery, cohort,
     assert "holds no gallery" in err
 
 
+@pytest.mark.long
 def test_bench_prints_every_ratio(mien, monkeypatch):
     """Once each, and at once: what is measured says nothing here."""
     for name in ("encoding.PHOTOS", "large.RUNS", "ranking.RUNS"):

@@ -201,6 +201,7 @@ def test_encode_says_what_it_cannot_do(mien, folder, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "e.parquet.photos.csv"}
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_and_gives_the_same(mien, folder, tmp_path):
     program = "from mien.cli.main import main; main()"
     encode = ["encode", str(folder / "photos"), "--face", "main", "--out"]

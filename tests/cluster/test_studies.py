@@ -35,6 +35,7 @@ def gmdb(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cluster, gmdb, monkeypatch):
     monkeypatch.setattr(tables, "MOST_PROBES", 32)
     study, _ = read_gmdb(gmdb, gmdb / ENCODINGS)

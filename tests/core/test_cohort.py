@@ -36,7 +36,7 @@ def test_counts_of_a_roster():
     roster = Roster.of_labels(labels)
     assert roster.images_of_disorder.tolist() == [3, 2]
     assert roster.patients_of_disorder.tolist() == [2, 1]
-    assert roster.disorders_of_image == [[0, 1], [0, 1], [0]]
+    assert roster.disorder_ids_of_image == [["A", "B"], ["A", "B"], ["A"]]
 
 
 def test_one_image_of_two_patients_is_refused():

@@ -18,7 +18,7 @@ from mien.core.errors import InvalidPhotoError
 from mien.encoding import photo
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS, check_bytes, decode_photo
 
-from pictures import exif, mutants, png, png_chunk, png_with_right_checksums, quarters, saved, stored
+from pictures import RAMP, exif, mutants, png, png_chunk, png_with_right_checksums, quarters, saved, sources, stored
 
 UPRIGHT = quarters()
 PHOTO = Image.fromarray(UPRIGHT)
@@ -142,9 +142,6 @@ def saved_deep_heic(values):
     file = io.BytesIO()
     pillow_heif.from_bytes("RGB;16", (64, 48), values.astype("<u2").tobytes()).save(file, quality=-1, chroma=444)
     return file.getvalue()
-
-
-RAMP = np.linspace(0, 65535, 64 * 48).round().astype(np.uint16).reshape(48, 64)
 
 
 @pytest.mark.parametrize(
@@ -478,34 +475,6 @@ def test_too_little_memory_is_said(monkeypatch):
 
     monkeypatch.setattr(ImageFile.ImageFile, "load", load)
     assert refused(saved(PHOTO)) == "it needs more memory than there is: make it smaller"
-
-
-def sources(kind):
-    """Small pictures of several modes."""
-    grey, see_through, palette = PHOTO.convert("L"), PHOTO.convert("RGBA"), PHOTO.quantize(4)
-    see_through.putalpha(100)
-    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8))
-    deep, inks, bits = Image.fromarray(RAMP), PHOTO.convert("CMYK"), PHOTO.convert("1")
-    images = {
-        "JPEG": [PHOTO, grey, inks, noise],
-        "PNG": [PHOTO, grey, see_through, palette, deep, bits, noise],
-        "WEBP": [PHOTO, see_through, noise],
-        "HEIF": [PHOTO, grey, see_through, deep, noise],
-    }[kind]
-    options = {
-        "JPEG": [
-            {"exif": exif(6)},
-            {"progressive": True, "subsampling": 2, "quality": 60},
-            {"restart_marker_blocks": 3},
-        ],
-        "PNG": [{"exif": exif(6)}, {"optimize": True}],
-        "WEBP": [{"lossless": True, "exif": exif(6)}, {"quality": 70}],
-        "HEIF": [{}, {"tile_size": 32}],
-    }[kind]
-    made = [saved(image, kind, **option) for image in images for option in options]
-    if kind == "JPEG":
-        made.append(saved(PHOTO, "MPO", save_all=True, append_images=[noise]))
-    return made
 
 
 @pytest.mark.parametrize("files", [2_000, pytest.param(20_000, marks=pytest.mark.long)])

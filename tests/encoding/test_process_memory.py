@@ -96,6 +96,7 @@ print(megabytes("VmHWM") - before, megabytes("VmRSS") - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_large_photos_take_turns_and_their_memory_is_given_back():
     """Six of 42 megapixels, each of which takes 800 MB while it is decoded."""

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from mien import BASELINE, FULL, Cohort, Method
+from mien import BASELINE, FULL, Cohort
 from mien.core.calibration import NONE_OF_THESE, WEIGHTS
 from mien.core.errors import InvalidCalibrationError, InvalidStudyError
 from mien.core.ranking import searcher_of
 from mien.core.study import ImageFacts
-from mien.evaluation import evidence_model, tuning
+from mien.evaluation import evidence_model
 from mien.evaluation.calibrating import calibrate, reliability_bins, size_classes
 from mien.evaluation.calibration_measures import (
     FACTS,
@@ -23,10 +23,7 @@ from mien.evaluation.calibration_measures import (
 )
 from mien.evaluation.evidence_model import EvidenceModel, fitted
 from mien.evaluation.folds import cohort_study, gallery_sizes
-from mien.evaluation.known_patients import KnownPatients, known_evidence
-from mien.evaluation.outcomes import mean_per_disorder
-from mien.evaluation.size_study import intervals, size_study
-from mien.evaluation.tuning import CANDIDATES, best_candidate, chosen, tune
+from mien.evaluation.known_patients import KnownPatients, known_patients
 
 import oracle
 from cohorts import as_plain_gallery, families
@@ -72,7 +69,7 @@ def test_the_loss_is_that_of_plain_loops(rng):
 def test_left_out_patients_are_compared_with_all_others(rng):
     cohort = families(rng, disorders=4, patients=11)
     searcher = searcher_of(cohort)
-    known = known_evidence(searcher, cohort.index, FULL).by(FULL)
+    known = known_patients(searcher, cohort.index, FULL, rng=rng)
     ids = [disorder.disorder_id for disorder in cohort.roster.disorders]
     queries = {query.patient_id: query for query in cohort.queries()}
     for row, patient_id in list(enumerate(sorted(queries)))[::7]:
@@ -88,7 +85,7 @@ def test_a_cohort_stands_for_its_disorders_and_trained_patients_are_not_learned_
     gallery, others = families(rng, patients=12), families(rng, disorders=2, patients=15, prefix="new ")
     searcher = searcher_of(gallery)
     trained = [f"p5-{patient}" for patient in range(12)]
-    known = known_evidence(searcher, gallery.index, FULL, cohort=others, trained=trained).by(FULL)
+    known = known_patients(searcher, gallery.index, FULL, rng=rng, cohort=others, trained=trained)
     assert known.from_cohort == 30
     assert np.bincount(known.disorder).tolist() == [15, 15, 12, 12, 12]  # nobody of d5
     assert known.gallery_patients[0].tolist() == [12] * 6  # a patient of the cohort takes nothing away
@@ -102,12 +99,12 @@ def test_patients_with_two_disorders_are_not_learned_from(rng):
         *(x._replace(disorder_id="d1") for x in cohort.roster.labels() if x.patient_id == "p0-0"),
     ]
     twice = Cohort.join(cohort.encodings, labels)
-    assert len(np.unique(known_evidence(searcher_of(twice), twice.index, FULL).person)) == 71
+    assert len(np.unique(known_patients(searcher_of(twice), twice.index, FULL, rng=rng).person)) == 71
 
 
 def test_photos_are_calibrated_one_by_one_where_they_are_ranked_so(rng):
     cohort = families(rng, patients=12)
-    known = known_evidence(searcher_of(cohort), cohort.index, BASELINE).by(BASELINE)
+    known = known_patients(searcher_of(cohort), cohort.index, BASELINE, rng=rng)
     assert len(known.disorder) == len(cohort.roster.image_ids)
     assert len(np.unique(known.person)) == 72
     assert calibrate(cohort, BASELINE).patients == 72
@@ -118,6 +115,8 @@ def test_too_small_galleries_are_refused_with_the_number_needed(rng):
         calibrate(families(rng, disorders=3, patients=20), FULL)
     with pytest.raises(InvalidCalibrationError, match=r"24 patients .* 40 are needed"):
         calibrate(families(rng, disorders=6, patients=4), FULL)
+    with pytest.raises(InvalidCalibrationError, match=r"0 patients .* 40 are needed"):
+        calibrate(gallery := families(rng), FULL, trained=gallery.roster.patient_ids)
     with pytest.raises(InvalidCalibrationError, match="prior of 0 for none"):
         calibrate(families(rng), FULL, prior_of_none=0)
     with pytest.raises(InvalidCalibrationError, match="misses 1 disorders"):
@@ -209,69 +208,3 @@ def test_gallery_sizes_are_as_written():
     for wrong in ("0", "x", "5-2", "", "2,0"):
         with pytest.raises(InvalidStudyError, match="write 5, or 2,30, or 1-34"):
             gallery_sizes(wrong, 3, rng=rng)
-
-
-def test_full_stays_unless_another_is_better_by_more_than_its_error():
-    disorder = np.repeat([0, 1], 50)
-    rng = np.random.default_rng(2)
-    noise = rng.standard_normal(100)
-    values = np.zeros((3, 100))
-    values[1] = noise - noise.mean()
-    assert best_candidate(values, disorder) == 0
-    values[2] = 1 + noise
-    assert best_candidate(values, disorder) == 2
-
-
-def test_the_gain_is_of_patients_whom_the_choice_has_not_seen(rng):
-    """One candidate is right for a random half only: on the whole nothing is gained."""
-    disorder = np.arange(60) % 3
-    values = np.zeros((len(CANDIDATES), 60))
-    found = chosen(values, values, disorder, objective="accuracy", seed=1)
-    assert (found.gain, found.gain_low, found.gain_high, found.method) == (0, 0, 0, FULL)
-    values[4] = 10
-    found = chosen(values, values, disorder, objective="accuracy", seed=1)
-    assert (found.gain, found.method) == (pytest.approx(10), CANDIDATES[4])
-
-
-@pytest.mark.parametrize("objective", ["accuracy", "likelihood"])
-def test_tuning_is_repeatable(rng, objective):
-    cohort = families(rng, patients=9)
-    assert tune(cohort, objective=objective) == tune(cohort, objective=objective)
-    assert tuning.CANDIDATES[0] == FULL
-
-
-def test_the_likelihood_of_a_candidate_is_that_of_its_best_softmax(rng):
-    known = random_patients(rng)
-    found = tuning.log_likelihoods(known)
-    rows = np.arange(len(known.disorder))
-    every = []
-    for sharpness in tuning.SHARPNESSES:
-        weights = np.exp(-sharpness * known.distances)
-        every.append(np.log(weights[rows, known.disorder] / weights.sum(axis=1)))
-    assert found == pytest.approx(max(every, key=lambda values: mean_per_disorder(values, known.disorder)))
-
-
-def test_sizes_change_what_a_size_aware_method_gains(rng):
-    cohort = families(rng, patients=16, noise=2.5)
-    for sizes in ("2,12", "5"):
-        studies = [[cohort_study(cohort, "x", seed=seed, folds=4, gallery_patients=sizes) for seed in (1, 2)]]
-        rows = size_study(studies, gallery_patients=sizes)
-        assert [(row.method, row.top) for row in rows] == [
-            *(("full", 1), ("full", 3), ("size-aware", 1), ("size-aware", 3)),
-            *(("tuned", 1), ("tuned", 3)),
-        ]
-        assert all(row.difference == 0 for row in rows if row.method == "full")
-        if sizes == "5":  # all of one size: nothing to correct
-            assert all(row.difference == 0 for row in rows if row.method == "size-aware")
-        assert {(row.patients, row.repeats) for row in rows} == {(96, 2)}
-
-
-def test_intervals_of_no_difference_are_nothing():
-    assert intervals(np.zeros(10), np.arange(10) % 2, seed=1) == (0, 0, 0, 0)
-
-
-def test_a_size_aware_method_without_offset_is_full(rng):
-    cohort = families(rng)
-    known = known_evidence(searcher_of(cohort), cohort.index, FULL)
-    same = Method("embedding", "size-aware", offset=0.0)
-    np.testing.assert_allclose(known.by(FULL).distances, known.by(same).distances)

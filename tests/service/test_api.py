@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from mien import FULL, Gallery, Query, calibrate, rank
+from mien.core.examination import examine
+from mien.report.rankings import coarse_document, examination_document
 from mien.service.models import DisorderAnswer, GalleryAnswer, Health, RankAnswer
 from mien.storage.learned import store_calibration
 
-from cohorts import families, random_query_arrays
+from cohorts import families, random_cohort, random_query_arrays
 from services import as_form, assert_problem, client_of
 
 PROPORTIONAL = {"fusion": "distance", "score": "proportional", "alpha": 0.5}
@@ -253,6 +255,25 @@ def test_coarse_answers_hold_no_distance(people, gallery):
     with client_of(gallery, coarse=True) as client:
         body = {"embeddings": random_query_arrays(np.random.default_rng(1), _Rows(gallery), 1).tolist()}
         assert_problem(client.post("/v1/rank/embeddings", json=body), 403, "coarse")
+
+
+def test_a_coarse_answer_lists_the_first_disorders_and_their_order_only(tmp_path, rng):
+    """The rank in a long list tells nearly as much as the distance."""
+    cohort = random_cohort(rng, disorders=30)
+    query = Query.of(random_query_arrays(rng, cohort, 3))
+    Gallery.build(tmp_path, cohort)
+    whole = examination_document(examine(cohort, query, top=None), Gallery.open(tmp_path), FULL)
+    genes = [{"rank": rank, "symbol": "A"} for rank in range(1, 31)]
+    [asked] = coarse_document({**whole, "queries": [{**whole["queries"][0], "genes": genes}]})["queries"]
+    assert len(asked["genes"]) == 10
+    first = whole["queries"][0]["disorders"][:10]
+    assert [line["disorder_id"] for line in asked["disorders"]] == [line["disorder_id"] for line in first]
+    assert any(standing["rank"] > 10 for line in first for standing in line["alone"])  # which is not told
+    for name in ("alone", "without"):
+        for photo in range(3):
+            told = [line[name][photo] for line in asked["disorders"]]
+            known = [line[name][photo]["rank"] for line in first]
+            assert told == [{"rank": 1 + sum(other < rank for other in known)} for rank in known]
 
 
 class _Rows:

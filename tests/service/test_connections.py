@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import shutil
 import socket
@@ -67,6 +68,31 @@ def test_headers_without_end_are_not_read(gallery, flood):
         sent = sent_until_closed(connection, *FLOODS[flood], most=100 * MEGABYTE)
         assert sent < 30 * MEGABYTE  # buffers of the system take some
         assert httpx.get(f"{address}/v1/health", auth=("", TOKEN), trust_env=False).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "flood", sorted(FLOODS.keys() - {"many requests"})
+)  # whole requests are uvicorn's, in many small things
+def test_nothing_of_refused_connections_is_kept(gallery, monkeypatch, flood):
+    """Not even until garbage is collected: that happens by the number of things, and these are few and large."""
+    monkeypatch.setattr(server, "SECONDS_FOR_A_REQUEST", 0.2)
+
+    def kept():
+        return sum(isinstance(each, server.LimitedProtocol) for each in gc.get_objects())
+
+    with serving(gallery, token=TOKEN) as address:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(10):
+                with connected(address) as connection:
+                    sent_until_closed(connection, *FLOODS[flood], most=100 * MEGABYTE)
+            waited = time.monotonic() + 5
+            while kept() > 2 and time.monotonic() < waited:
+                time.sleep(0.1)
+            assert kept() <= 2
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize(

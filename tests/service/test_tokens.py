@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from starlette.routing import Route
 
-from mien.core.errors import MienError
+from mien.core.errors import InvalidFileError, MienError
 from mien.service.access_checks import NEEDED_RIGHT
 from mien.service.app import service
 from mien.service.settings import Settings
-from mien.service.tokens import RIGHTS, USUAL_RIGHTS, add_people, read_people, revoke_people
+from mien.service.tokens import RIGHTS, USUAL_RIGHTS, People, add_people, read_people, revoke_people
 from mien.service.wrong_tokens import FREE, LONGEST, WrongTokens
 
 from services import assert_problem, client_of
@@ -198,6 +201,41 @@ def test_lines_that_are_none_are_named(tokens):
     for word in ("line 2: anna is there twice", "line 3 is not", "line 4 is not"):
         assert word in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+def test_no_flipped_bit_makes_somebody_else_of_a_person(tokens):
+    token = add_people(tokens, ["anna"], ["rank", "gallery"])["anna"]
+    whole = tokens.read_bytes()
+    refused = 0
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        tokens.write_bytes(damaged)
+        try:
+            holder = People(path=tokens).holder_of(token)
+        except InvalidFileError:
+            refused += 1
+            continue
+        assert holder is None or (holder.name, holder.rights) == ("anna", {"rank", "gallery"})
+    assert refused > len(whole)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from mien.service.tokens import add_people
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+add_people(Path(sys.argv[1]), ["boris"], ["rank"])
+"""
+
+
+def test_a_killed_change_leaves_no_file_for_ever(tokens):
+    add_people(tokens, ["anna"], ["rank"])
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tokens)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(read_people(tokens)) == ["anna"]
+    add_people(tokens, ["boris"], ["rank"])
+    assert [path.name for path in tokens.parent.iterdir()] == ["tokens"]
 
 
 def test_people_added_at_the_same_time_are_all_there(tokens):

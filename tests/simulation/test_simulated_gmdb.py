@@ -89,6 +89,7 @@ def test_embeddings_have_the_encoders_shape_and_are_not_normalised():
     assert lengths.std() > 1
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_bits(studies):
     one, again = studies[0], simulated_gmdb(SEEDS[0], layout=LATENT)
     assert one.encodings.embeddings.tobytes() == again.encodings.embeddings.tobytes()

@@ -301,7 +301,7 @@ def bytes_of_patient(cohort, patient_id, gallery):
     roster = cohort.roster
     patterns = [patient_id.encode()]
     for image in np.flatnonzero(roster.patient_of_image == roster.patient_of_id[patient_id]):
-        disorder_ids = [roster.disorders[disorder].disorder_id for disorder in roster.disorders_of_image[image]]
+        disorder_ids = roster.disorder_ids_of_image[image]
         embedding = cohort.embeddings[image].tobytes()
         patterns += [
             roster.image_ids[image].encode(),
@@ -489,7 +489,6 @@ def test_a_new_gallery_is_for_its_keeper_only(directory):
 
 
 def test_rows_that_were_let_go_or_picked_come_from_the_file(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("mien.storage.index_files.LARGEST_KEPT", 0)
     monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
     cohort = random_cohort(rng, disorders=40, dimensions=64)
     Gallery.build(tmp_path, cohort)

@@ -81,11 +81,34 @@ def test_what_was_learned_from_a_gallery_that_changed_meanwhile_is_not_stored(di
     assert _learned(directory) == ()
 
 
-def test_damage_is_named(calibrated):
+@pytest.mark.parametrize("changed", ["document = substr(document, 1, 50)", "document = replace(document, '1', '3')"])
+def test_damage_is_named_and_mended_by_calibrating_again(calibrated, changed):
+    query = families(np.random.default_rng(5), patients=1).queries()[0]
+    before = rank(Gallery.open(calibrated), query)
     with connection(calibrated, write=True) as database, transaction(database):
-        database.execute("UPDATE learned SET document = substr(document, 1, 50)")
-    with pytest.raises(InvalidCalibrationError, match=r"damaged .*: make it anew"):
-        rank(Gallery.open(calibrated), families(np.random.default_rng(5), patients=1).queries()[0])
+        database.execute(f"UPDATE learned SET {changed}")
+    with pytest.raises(InvalidCalibrationError, match=rf"{calibrated}.*damaged .*: run 'mien calibrate' again"):
+        rank(Gallery.open(calibrated), query)
+    [problem] = problems(calibrated)
+    assert "damaged" in problem
+    store_calibration(calibrated, calibrate(Gallery.open(calibrated), FULL))
+    assert rank(Gallery.open(calibrated), query) == before
+    assert list(problems(calibrated)) == []
+
+
+def test_a_calibration_whose_name_is_damaged_is_named_and_mended(calibrated):
+    with connection(calibrated, write=True) as database, transaction(database):
+        database.execute("UPDATE learned SET name = name || 'x'")
+    assert len(list(problems(calibrated))) == 1
+    store_calibration(calibrated, calibrate(Gallery.open(calibrated), FULL))
+    assert list(problems(calibrated)) == []
+
+
+def test_a_calibration_of_an_older_version_has_no_checksum(calibrated):
+    with connection(calibrated, write=True) as database, transaction(database):
+        database.execute("UPDATE learned SET document = substr(document, 10)")
+    assert Gallery.open(calibrated).calibration_for(FULL) is not None
+    assert list(problems(calibrated)) == []
 
 
 def test_a_gallery_without_a_tuned_method_says_so(directory):

@@ -70,7 +70,9 @@ def calibrate(
             trained=_patients(trained),
             prior=priors,
             prior_of_none=PRIOR_OF_NONE if none is None else none,
-            caution=TRAINED_ENCODER if others is None and _fine_tuned(opened) else "",
+            caution=TRAINED_ENCODER
+            if others is None and opened.encoder and opened.encoder.trained_on_syndromes
+            else "",
             seed=seed,
             progress=report,
         )
@@ -87,42 +89,28 @@ def tune(
     cohort: CohortOption = None,
     metadata: options.MetadataOption = None,
     trained: TrainedOption = None,
-    objective: Annotated[
-        str,
-        typer.Option(help="accuracy (0.5, 0.25, 0.15 and 0.1 of top-1, 5, 10 and 30, as in the paper) or likelihood."),
-    ] = "accuracy",
     seed: SeedOption = 1,
     json: options.JsonOption = False,
 ) -> None:
-    """Choose the score and weights that fit a gallery, on left-out patients; use them with --method tuned."""
-    from mien.evaluation.tuning import tune as choose  # noqa: PLC0415 heavy
+    """Fit the size-aware score to a gallery, on patients left out of it; use it with --method tuned."""
+    from mien.evaluation.tuning import tune as fit  # noqa: PLC0415 heavy
 
-    if objective not in {"accuracy", "likelihood"}:
-        raise typer.BadParameter("choose accuracy or likelihood", param_hint="--objective")
     opened = Gallery.open(gallery)
     others = _load_others(cohort, metadata)
     with show.progress("tuning") as report:
-        found = choose(
-            opened,
-            objective=objective,  # type: ignore[arg-type] # it was checked
-            cohort=others,
-            trained=_patients(trained),
-            seed=seed,
-            progress=report,
-        )
-    facts = {name: value for name, value in found._asdict().items() if name != "method"}
+        found = fit(opened, cohort=others, trained=_patients(trained), seed=seed, progress=report)
+    facts = {"patients": found.patients, "gains": [gain._asdict() for gain in found.gains]}
     store_tuned(gallery, opened.fingerprint, found.method, facts)
     if json:
         show.print_json({"method": found.method.as_dict(), **facts})
         return
-    unit = "points" if objective == "accuracy" else "nats"
     words = ", ".join(f"{name} {value}" for name, value in found.method.as_dict().items())
-    show.console().print(f"[bold]chosen[/]  {show.text(words)}\n", soft_wrap=True)
-    for what, of_gain, name in ((objective, found[3:6], unit), ("top-1", found[6:9], "points")):
-        mean, low, high = of_gain
-        show.console().print(f"{what}: {mean:+.2f} {name} to full ({low:+.2f} to {high:+.2f})", soft_wrap=True)
+    show.console().print(f"[bold]fitted[/]  {show.text(words)}\n", soft_wrap=True)
+    for measure, difference, low, high in found.gains:
+        show.console().print(f"{measure}: {difference:+.2f} points to full ({low:+.2f} to {high:+.2f})", soft_wrap=True)
     show.console().print(
-        f"Gains are of {found.patients:,} patients whom the choice had not seen. Use it with --method tuned.",
+        f"Gains are of {found.patients:,} patients whom the fit had not seen, in galleries thinned from this one."
+        " Use it with --method tuned.",
         soft_wrap=True,
     )
 
@@ -142,15 +130,3 @@ def _patients(tables: list[Path] | None) -> set[str]:
     from mien.storage.formats.gmdb_tables import read_metadata  # noqa: PLC0415
 
     return set(read_metadata(tables, labelled=False).patient_of.values()) if tables else set()
-
-
-def _fine_tuned(gallery: Gallery) -> bool:
-    """Whether the encoder's manifest says that it was fine-tuned."""
-    from mien.core.errors import MienError  # noqa: PLC0415
-    from mien.encoding.store import encoder_for  # noqa: PLC0415 heavy
-
-    try:
-        models = encoder_for(gallery.encoder, None).manifest.models
-    except MienError:  # not on this machine
-        return False
-    return any(model.trained_on for model in models)

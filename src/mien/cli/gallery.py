@@ -10,9 +10,10 @@ import typer
 
 from mien.cli import options, show
 from mien.core.encoder import Encoder
-from mien.core.errors import GalleryError
-from mien.report.gallery import gallery_document
+from mien.core.errors import GalleryError, shown_ids
+from mien.report.gallery import description_document, gallery_document
 from mien.storage.changes import import_cohort
+from mien.storage.formats.disorder_table import read_disorders
 from mien.storage.gallery import Gallery, state_of
 from mien.storage.loading import Source, load_cohort
 from mien.storage.outputs import refuse_existing
@@ -33,10 +34,12 @@ def build(
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
     allow_missing: options.AllowMissingOption = False,
+    keep_faces: options.KeepFacesOption = False,
+    composite_patients: options.CompositePatientsOption = None,
     json: options.JsonOption = False,
 ) -> None:
     """Make a gallery of exactly these images; run again, it finishes or changes nothing."""
-    how = options.ImportOptions(encoder, face, short_ids, allow_missing)
+    how = options.ImportOptions(encoder, face, short_ids, allow_missing, keep_faces, composite_patients)
     _import(directory, encodings, photos, metadata or [], how, exactly=True, json=json)
 
 
@@ -50,11 +53,43 @@ def add(
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
     allow_missing: options.AllowMissingOption = False,
+    keep_faces: options.KeepFacesOption = False,
+    composite_patients: options.CompositePatientsOption = None,
     json: options.JsonOption = False,
 ) -> None:
     """Add images to a gallery; images that are there already must be the same."""
-    how = options.ImportOptions(encoder, face, short_ids, allow_missing)
+    how = options.ImportOptions(encoder, face, short_ids, allow_missing, keep_faces, composite_patients)
     _import(directory, encodings, photos, metadata or [], how, exactly=False, json=json)
+
+
+@app.command()
+def add_faces(
+    directory: Directory,
+    photos: Annotated[Path, typer.Option(help="A folder of photos, or of aligned crops such as 12_rot_aligned.jpg.")],
+    encoder: Annotated[str | None, typer.Option(help="The encoder whose detector aligns photos.")] = None,
+    face: options.FaceOption = None,
+    composite_patients: options.CompositePatientsOption = None,
+    json: options.JsonOption = False,
+) -> None:
+    """Keep faces of images that are in the gallery; images that have one keep it."""
+    from mien.cli.photos import faces_of_photos  # noqa: PLC0415 onnxruntime is heavy
+
+    gallery = Gallery.open(directory)
+    faces, left_out = faces_of_photos(photos, gallery, encoder, face)
+    with show.progress("storing"):
+        added = Gallery.add_faces(directory, faces, composite_patients=composite_patients)
+    if json:
+        show.print_json({**asdict(added), **left_out})
+        return
+    show.print_first(left_out.pop("photos_refused"), "photos were refused")
+    for what, names in left_out.items():
+        if names:
+            show.note(f"{len(names):,} {what.replace('_', ' ')}: {shown_ids(names)}")
+    show.console().print(
+        f"{show.text(str(directory))}: {added.faces_added:,} faces added, {added.faces_kept:,} are kept now;"
+        f" {added.composites:,} disorders have a composite",
+        soft_wrap=True,
+    )
 
 
 @app.command()
@@ -103,6 +138,30 @@ def verify(directory: Directory, json: options.JsonOption = False) -> None:
 
 
 @app.command()
+def describe(
+    directory: Directory,
+    disorders: Annotated[
+        Path,
+        typer.Option(
+            readable=False,
+            help="A table: disorder_id, name, curie, gene_symbol, entrez_id, hgnc_id, ensembl_id; a row for each gene."
+            " Or GMDB's table of syndromes.",
+        ),
+    ],
+    json: options.JsonOption = False,
+) -> None:
+    """Say what disorders are called and which genes they have, in the place of all that was said before."""
+    descriptions = read_disorders(disorders)
+    with show.progress("storing"):
+        generation = Gallery.describe(directory, descriptions.values())
+    document = description_document(Gallery.open(directory))
+    if json:
+        show.print_json({"generation": generation, **document})
+    else:
+        show.print_description(f"{directory}, generation {generation}", document)
+
+
+@app.command()
 def export(
     directory: Directory,
     out: Annotated[Path, typer.Option(help="The Parquet file to write: a cohort table.")],
@@ -134,15 +193,18 @@ def _import(
     if photos is not None:
         from mien.cli.photos import cohort_of_photos  # noqa: PLC0415 onnxruntime is heavy
 
-        cohort, left_out = cohort_of_photos(photos, metadata, how, _encoder_of(directory), _journal(directory))
+        cohort, left_out, faces = cohort_of_photos(photos, metadata, how, _encoder_of(directory), _journal(directory))
     else:
         assert encodings is not None
-        if how.face or how.short_ids:
-            raise typer.BadParameter("--face and --short-ids belong to --photos")
+        if how.face or how.short_ids or how.keep_faces:
+            raise typer.BadParameter("--face, --short-ids and --keep-faces belong to --photos")
+        faces = None
         with show.progress("reading encodings") as report:
             cohort, left_out = load_cohort(Source(encodings, metadata, how.encoder, how.allow_missing), report)
     with show.progress("storing"):
-        change = import_cohort(directory, cohort, exactly=exactly)
+        change = import_cohort(
+            directory, cohort, exactly=exactly, faces=faces, composite_patients=how.composite_patients
+        )
     _discard_journal(directory)
     if json:
         show.print_json({**asdict(change), **asdict(left_out)})

@@ -12,6 +12,8 @@ from mien.cli import (
     audit,
     bench,
     calibrate,
+    cohort,
+    combine,
     demo,
     encode,
     evaluate,
@@ -39,6 +41,8 @@ app.add_typer(gallery.app, name="gallery")
 app.command("rank")(rank.rank)
 app.command("calibrate")(calibrate.calibrate)
 app.command("tune")(calibrate.tune)
+app.command("cohort")(cohort.cohort)
+app.command("combine")(combine.combine)
 app.command("evaluate")(evaluate.evaluate)
 app.command("reproduce")(reproduce.reproduce)
 app.command("encode")(encode.encode)

@@ -73,6 +73,17 @@ EncoderOption = Annotated[
 AllowMissingOption = Annotated[
     bool, typer.Option("--allow-missing", help="Go on without images that have no encoding, and list them.")
 ]
+KeepFacesOption = Annotated[
+    bool, typer.Option("--keep-faces", help="Keep the aligned face of each photo in the gallery: docs/kept_faces.md.")
+]
+CompositePatientsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--composite-patients",
+        min=3,
+        help="Composites show this many patients, or as many more: 5 without it. The first faces fix it.",
+    ),
+]
 ClusterOption = Annotated[
     str | None,
     typer.Option(
@@ -92,6 +103,15 @@ class ImportOptions(NamedTuple):
     face: Sequence[str] | None
     short_ids: bool
     allow_missing: bool
+    keep_faces: bool
+    composite_patients: int | None
+
+
+def limit_of(top: str) -> int | None:
+    """How many lines --top asks for; None: all."""
+    if not (top.lower() == "all" or (top.isdecimal() and int(top) > 0)):
+        raise typer.BadParameter("give a number from 1 on, or 'all'", param_hint="--top")
+    return None if top.lower() == "all" else int(top)
 
 
 def with_method(command: Callable[..., None]) -> Callable[..., None]:

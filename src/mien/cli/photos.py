@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,36 @@ import typer
 
 from mien.cli import show
 from mien.cli.options import ImportOptions
-from mien.core.cohort import Cohort, Query
+from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown, shown_ids
+from mien.encoding.alignment import png_of
+from mien.encoding.crops import crops_of
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
 from mien.encoding.photo_encoder import EncodedPhoto, EncodesPhotos, Photo, RefusedPhoto, Result
 from mien.encoding.process_memory import forbid_core_dumps
 from mien.encoding.quality import odd_pairs
-from mien.encoding.store import encoder_for
+from mien.encoding.store import encoder_for, likely_encoder
 from mien.encoding.subject import Choice
 from mien.report.photos import photo_document
+from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_metadata
+from mien.storage.formats.phenopacket import Phenopacket
+from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut, labelled_cohort
 
 MEND = "mend these, or go on without them with --allow-missing"
 
 
 def query_of_photos(
-    paths: Sequence[Path], of_gallery: Encoder | None, encoder: str | None, face: Sequence[str] | None
-) -> tuple[Query, dict[str, Any]]:
-    """The photos of one patient as a query, and facts about them for the answer. A refused photo ends the command."""
+    paths: Sequence[Path],
+    of_gallery: Encoder | None,
+    encoder: str | None,
+    face: Sequence[str] | None,
+    patient_id: str | None = None,
+) -> tuple[list[Query], dict[str, Any]]:
+    """The photos of one patient as one query, and facts about them for the answer. A refused photo ends the command."""
     photos = chosen_photos(find_photos(paths), face)
     loaded = encoder_for(of_gallery, encoder).load()
     results = encode_photos(loaded, photos)
@@ -44,17 +54,43 @@ def query_of_photos(
     for warning in warnings:
         show.note(warning)
     beside = {"photos": [photo_document(result) for result in results], "warnings": warnings}
-    return Query(encodings, ids_are_file_names=True), beside
+    return [Query(encodings, patient_id, ids_are_file_names=True)], beside
+
+
+def queries_of_phenopackets(
+    packets: Sequence[Phenopacket], of_gallery: Encoder | None, encoder: str | None, face: Sequence[str] | None
+) -> tuple[list[Query], dict[str, Any]]:
+    """The photos that each packet names as a query, and facts about all of them."""
+    photos_of = [packet.photos() for packet in packets]  # all packets are checked before the first photo is encoded
+    queries: list[Query] = []
+    beside: dict[str, Any] = {"photos": [], "warnings": []}
+    for packet, photos in zip(packets, photos_of, strict=True):
+        show.note(packet.in_words)
+        [query], facts = query_of_photos(photos, of_gallery, encoder, face, packet.content.subject.id)
+        queries.append(query)
+        beside = {name: [*known, *facts[name]] for name, known in beside.items()}
+    return queries, beside
 
 
 def cohort_of_photos(
     folder: Path, metadata: Sequence[Path], how: ImportOptions, of_gallery: Encoder | None, journal: Path
-) -> tuple[Cohort, LeftOut]:
-    """Encodes the photos that the tables label. A run that was cut off goes on where it stopped."""
+) -> tuple[Cohort, LeftOut, dict[str, bytes] | None]:
+    """Encodes the photos that the tables label, with their faces if they are to be kept.
+
+    A run that was cut off goes on where it stopped.
+    """
     annotations = read_metadata(metadata, labelled=True)
     if not annotations.labels:
         hint = "say who is on the photos: a table with image_id, subject, label"
         raise typer.BadParameter(hint, param_hint="--metadata")
+    encodings, left_out, faces = encode_folder(folder, annotations, how, of_gallery, journal)
+    return labelled_cohort(encodings, annotations), left_out, faces
+
+
+def encode_folder(
+    folder: Path, annotations: Annotations, how: ImportOptions, of_gallery: Encoder | None, journal: Path | None
+) -> tuple[Encodings, LeftOut, dict[str, bytes] | None]:
+    """Encodes the photos of a folder that the annotations name, with their faces if they are to be kept."""
     if not folder.is_dir():
         raise InvalidFileError(folder, ["it is not a folder: give the one that the photos are in"])
     wanted = annotations.patient_of
@@ -65,20 +101,56 @@ def cohort_of_photos(
         ids = "" if how.short_ids else "; ids without suffix and folder, as GMDB's, need --short-ids"
         raise InvalidFileError(folder, missing, advice=MEND + ids)
     loaded = encoder_for(of_gallery, how.encoder).load()
-    results = encode_photos(loaded, chosen_photos(photos, how.face), journal)
+    results = encode_photos(loaded, chosen_photos(photos, how.face, keep_crop=how.keep_faces), journal)
     refused = refusals(results)
     if refused and (len(refused) == len(results) or not how.allow_missing):
-        kept = f"; what is encoded already is kept in {journal} for the next try"
+        kept = f"; what is encoded already is kept in {journal} for the next try" if journal else ""
         raise InvalidFileError(folder, refused, advice=MEND + kept)
     show.print_first(refused, "photos were refused")
     print_warnings(results)
     encodings = loaded.encodings_of(results)
     encoded = set(encodings.image_ids)
     not_encoded = tuple(image_id for image_id in wanted if image_id not in encoded)
-    return labelled_cohort(encodings, annotations), LeftOut(len(found) - len(photos), not_encoded)
+    crops = {each.image_id: each.crop for each in results if isinstance(each, EncodedPhoto) and each.crop is not None}
+    left_out = LeftOut(len(found) - len(photos), not_encoded)
+    return encodings, left_out, crops if how.keep_faces else None
 
 
-def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> list[Photo]:
+def faces_of_photos(
+    folder: Path, gallery: Gallery, encoder: str | None, face: Sequence[str] | None
+) -> tuple[dict[str, bytes], dict[str, list[str]]]:
+    """The faces of a gallery's images on the files of a folder, and what has none, by kind.
+
+    An image's file is the one whose path below the folder is its id, or whose name up to the first "_" or "." is.
+    """
+    image_ids = gallery.roster.image_of_id.keys()
+    files = find_photos([folder], wanted=image_ids)
+    by_path = {image_id: path for image_id, path in files.items() if image_id in image_ids}
+    own = {path.resolve() for path in by_path.values()}
+    by_number = find_photos([folder], short_ids=True, wanted=image_ids - by_path.keys(), own_files=own)
+    paths = {**by_path, **{image_id: path for image_id, path in by_number.items() if image_id in image_ids}}
+    there = gallery.faces.of_images(paths)
+    photos = [photo for photo in chosen_photos(paths, face) if photo.image_id not in there]
+    faces: dict[str, bytes] = {}
+    refused = []
+    detector = cache(likely_encoder(gallery.encoder, encoder).load_detector)
+    forbid_core_dumps()
+    with show.progress("aligning faces") as report:
+        for done, (photo, crop) in enumerate(zip(photos, crops_of(photos, detector), strict=True), start=1):
+            if isinstance(crop, RefusedPhoto):
+                refused.append(crop)
+            else:
+                faces[photo.image_id] = png_of(crop.pixels)
+            report(done, len(photos))
+    matched = set(paths.values())
+    return faces, {
+        "photos_refused": refusals(refused),
+        "files_of_no_image": [name for name, path in files.items() if path not in matched],
+        "images_without_file": [image_id for image_id in image_ids if image_id not in paths],
+    }
+
+
+def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None, *, keep_crop: bool = False) -> list[Photo]:
     """The photos with the faces that --face chooses on them."""
     choice_of: dict[str | None, Choice] = {}  # None: of every other photo
     for given in faces or ():
@@ -94,7 +166,7 @@ def chosen_photos(paths: Mapping[str, Path], faces: Sequence[str] | None) -> lis
             raise typer.BadParameter(f"say of which photo: PHOTO={choice}", param_hint="--face")
         choice_of[which] = int(choice) if choice.isdecimal() else "main" if choice == "main" else "official"
     every = choice_of.get(None)
-    return [Photo(image_id, path, choice_of.get(image_id, every)) for image_id, path in paths.items()]
+    return [Photo(image_id, path, choice_of.get(image_id, every), keep_crop) for image_id, path in paths.items()]
 
 
 def encode_photos(encoder: EncodesPhotos, photos: Sequence[Photo], journal: Path | None = None) -> list[Result]:

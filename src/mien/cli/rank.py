@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,16 +15,23 @@ from mien.cli import options, show
 from mien.core.answers import Ranking
 from mien.core.calibration import COVERAGE
 from mien.core.cohort import Query
-from mien.core.encoder import Encoder
+from mien.core.errors import shown_ids
 from mien.core.examination import examine
+from mien.core.genes import genes_of
 from mien.core.method import FULL, Method
 from mien.core.ranking import rank as rank_queries
+from mien.report.gene_exports import EXPORTS
 from mien.report.rankings import check_out, examination_document, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_queries
-from mien.storage.outputs import refuse_existing
+from mien.storage.outputs import private_file, refuse_existing
 from mien.storage.sharded import AnyGallery, ShardedGallery
 
+if TYPE_CHECKING:
+    from mien.storage.formats.phenopacket import Phenopacket
+
+By = StrEnum("By", ["disorder", "gene"])
+Format = StrEnum("Format", {name: name for name in EXPORTS})  # type: ignore[misc] # names come from elsewhere
 QUERIES_PER_STEP = 500  # between two movements of the progress bar
 
 
@@ -33,7 +42,20 @@ def rank(
     encodings: options.EncodingsOption = None,
     metadata: options.MetadataOption = None,
     method: Method | None = None,
-    top: Annotated[str, typer.Option(help="How many disorders to list, or 'all'.")] = "10",
+    phenopacket: Annotated[
+        Path | None, typer.Option(help="A phenopacket, or a folder of them, that names the photos of its subject.")
+    ] = None,
+    top: Annotated[
+        str | None, typer.Option(help="How many disorders or genes to list, or 'all'. Default: 10; with --format all.")
+    ] = None,
+    by: Annotated[
+        By, typer.Option(help="List disorders, or the genes of a described gallery's disorders.")
+    ] = By.disorder,
+    format: Annotated[
+        Format | None,
+        typer.Option(help="Write genes as others read them: the official service, VarFish, seqr, or a plain table."),
+    ] = None,
+    project: Annotated[str, typer.Option(help="With --format seqr: the project's name there.")] = "mien",
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
     allow_missing: options.AllowMissingOption = False,
@@ -48,35 +70,78 @@ def rank(
     """Rank the gallery's disorders for one or many patients, with the evidence for every rank."""
     if not 0 < coverage < 1:
         raise typer.BadParameter("give a share above 0 and below 1", param_hint="--coverage")
-    if not (top.lower() == "all" or (top.isdecimal() and int(top) > 0)):
-        raise typer.BadParameter("give a number of disorders from 1 on, or 'all'", param_hint="--top")
+    limit = options.limit_of(top or ("all" if format else "10"))
     if out is not None:
-        check_out(out, inputs=[*([encodings] if encodings else photos or ()), *(metadata or ())], galleries=gallery)
+        inputs = [path for path in (encodings, phenopacket) if path] + [*(photos or ()), *(metadata or ())]
+        check_out(out, inputs=inputs, galleries=gallery, any_suffix=format is not None)
         refuse_existing(out, force=force)
-    _check_queries(photos, encodings, metadata, face)
-    limit = None if top.lower() == "all" else int(top)
+    _check_queries(photos, encodings, phenopacket, metadata, face)
+    packets = _phenopackets(phenopacket)
     with _opened(gallery, cluster) as opened:
         chosen = _tuned(opened) if method is options.TUNED else method or FULL
-        queries, beside = _queries(
-            photos, encodings, metadata, encoder, face, opened.encoder, allow_missing=allow_missing
-        )
+        if encodings is not None:
+            queries, beside = _encoded_queries(Source(encodings, metadata or (), encoder, allow_missing))
+        else:
+            from mien.cli.photos import queries_of_phenopackets, query_of_photos  # noqa: PLC0415 onnxruntime is heavy
+
+            how = opened.encoder, encoder, face
+            queries, beside = queries_of_phenopackets(packets, *how) if packets else query_of_photos(photos or [], *how)
         examination = None
-        if photos and chosen.fusion != "none":
+        if by == By.gene or format:
+            rankings = genes_of(opened, _rankings(opened, queries, chosen, None, coverage), chosen, limit)
+        elif encodings is None and len(queries) == 1 and chosen.fusion != "none":
             with show.progress("ranking"):
                 examination = examine(opened, queries[0], chosen, top=limit, coverage=coverage)
             rankings = [examination.ranking]
         else:
             rankings = _rankings(opened, queries, chosen, limit, coverage)
-    if out is None and not json:
+    if out is None and not json and format is None:
         show.print_answer(rankings, opened, chosen, examination.evidence if examination else ())
         return
     of_rankings = examination_document(examination, opened, chosen) if examination else None
     document = {**(of_rankings or ranking_document(rankings, opened, chosen)), **beside}
+    _add_packets(document, packets, queries, chosen)
+    if format is not None:
+        _export(format, document, project, out)
+        return
     if out is not None:
         write_rankings(out, document)
         show.note(f"{out}: {len(rankings):,} rankings")
     if json:
         show.print_json(document)
+
+
+def _phenopackets(path: Path | None) -> list[Phenopacket]:
+    if path is None:
+        return []
+    from mien.storage.formats.phenopacket import read_phenopackets  # noqa: PLC0415 pydantic is heavy
+
+    return read_phenopackets(path)
+
+
+def _add_packets(
+    document: dict[str, Any], packets: Sequence[Phenopacket], queries: Sequence[Query], method: Method
+) -> None:
+    """Says in each answer which packet it is about; with fusion none, a packet has an answer for each photo."""
+    most = None if method.fusion == "none" else 1
+    pairs = zip(packets, queries, strict=False)  # no packets where photos or encodings are given
+    of_answers = [packet for packet, query in pairs for _ in query.encodings.image_ids[:most]]
+    for query, packet in zip(document["queries"], of_answers, strict=False):
+        query["phenopacket"] = packet.as_dict()
+
+
+def _export(name: Format, document: dict[str, Any], project: str, out: Path | None) -> None:
+    """Writes genes in another program's format, and says what that cannot hold."""
+    export = EXPORTS[name](document, project)
+    if out is None:
+        sys.stdout.write(export.text)
+    else:
+        with private_file(out) as file:
+            file.write(export.text.encode())
+    if export.left_out:
+        show.note(f"{export.left_out:,} lines {export.why} were left out")
+    if missing := {disorder_id for query in document["queries"] for disorder_id in query["not_described"]}:
+        show.note(f"{len(missing):,} disorders are not described: {shown_ids(sorted(missing))}")
 
 
 @contextmanager
@@ -115,37 +180,27 @@ def _rankings(
 
 
 def _check_queries(
-    photos: list[Path] | None, encodings: Path | None, metadata: list[Path] | None, face: list[str] | None
+    photos: list[Path] | None,
+    encodings: Path | None,
+    phenopacket: Path | None,
+    metadata: list[Path] | None,
+    face: list[str] | None,
 ) -> None:
     """Refuses options that contradict each other, before anything is opened."""
-    if (encodings is None) == (not photos):
-        raise typer.BadParameter("give either photos of one patient or --encodings")
-    if photos and metadata:
+    if sum((encodings is not None, bool(photos), phenopacket is not None)) != 1:
+        raise typer.BadParameter("give either photos of one patient, --encodings or --phenopacket")
+    if encodings is None and metadata:
         raise typer.BadParameter("--metadata belongs to --encodings: all photos are of one patient")
-    if face and not photos:
+    if face and encodings:
         raise typer.BadParameter("--face belongs to photos")
     if any(given.rpartition("=")[2] == "official" for given in face or ()):
         raise typer.BadParameter("--face official is for studies: of a patient, say which face is meant")
 
 
-def _queries(
-    photos: list[Path] | None,
-    encodings: Path | None,
-    metadata: list[Path] | None,
-    encoder: str | None,
-    face: list[str] | None,
-    of_gallery: Encoder | None,
-    *,
-    allow_missing: bool,
-) -> tuple[list[Query], dict[str, Any]]:
-    """The queries that the options name, and what else the answer says."""
-    if encodings is not None:
-        with show.progress("reading encodings") as report:
-            queries, left_out = load_queries(Source(encodings, metadata or (), encoder, allow_missing), report)
-        show.print_left_out(left_out)
-        missing = left_out.images_without_encoding
-        return queries, {"images_without_encoding": missing} if missing else {}
-    from mien.cli.photos import query_of_photos  # noqa: PLC0415 onnxruntime is heavy
-
-    query, beside = query_of_photos(photos or [], of_gallery, encoder, face)
-    return [query], beside
+def _encoded_queries(source: Source) -> tuple[list[Query], dict[str, Any]]:
+    """The queries of a file of encodings, and what else the answer says."""
+    with show.progress("reading encodings") as report:
+        queries, left_out = load_queries(source, report)
+    show.print_left_out(left_out)
+    missing = left_out.images_without_encoding
+    return queries, {"images_without_encoding": missing} if missing else {}

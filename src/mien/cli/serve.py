@@ -35,6 +35,12 @@ def serve(
     ] = None,
     encoder: options.EncoderOption = None,
     coarse: Annotated[bool, typer.Option("--coarse", help="Answer with ranks and bands instead of distances.")] = False,
+    facts: Annotated[
+        Path | None, typer.Option(help="Sex and age on the gallery's images, as image_metadata_<version>.tsv has them.")
+    ] = None,
+    links: Annotated[
+        bool, typer.Option("--links/--no-links", help="Link disorders to OMIM, Orphanet and GeneReviews.")
+    ] = True,
     audit: Annotated[Path | None, typer.Option(help="Record every request in this file.")] = None,
     requests_per_hour: Annotated[int, typer.Option(help="Rankings that a person can ask for.", min=1)] = 200,
     embeddings_per_hour: Annotated[
@@ -44,9 +50,14 @@ def serve(
     certificate: Annotated[Path | None, typer.Option(help="TLS certificate (PEM), with --key.")] = None,
     key: Annotated[Path | None, typer.Option(help="TLS key (PEM).")] = None,
 ) -> None:
-    """The web page and the API, on this machine only unless told otherwise. Ends with Ctrl-C."""
+    """The web page and the API, on this machine only unless told otherwise. Ends with Ctrl-C.
+
+    A request has at most 20 photos of one patient, of 30 MB and 50 megapixels each, and 64 MB in all. With tokens, each
+    person has so many rankings and embeddings an hour; five wrong tokens make an address wait.
+    """
     from mien.service.settings import Settings  # noqa: PLC0415 FastAPI is heavy
     from mien.service.tokens import private_text  # noqa: PLC0415
+    from mien.storage.formats.image_metadata import read_image_metadata  # noqa: PLC0415
 
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--certificate and --key belong together")
@@ -59,6 +70,8 @@ def serve(
         tuple(name or ()),
         encoder,
         coarse=coarse,
+        links=links,
+        facts_of_image=read_image_metadata(facts) if facts else {},
         audit=audit,
         tokens=tokens,
         most_requests=requests_per_hour,
@@ -77,7 +90,7 @@ def serve_demo(port: int) -> None:
     with TemporaryDirectory() as directory:
         with show.progress("building a simulated gallery"):
             patients = build_demo(Path(directory))
-        run(Settings(Path(directory), port=port), patients)
+        run(Settings(Path(directory), port=port, links=False), patients)
 
 
 def run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from mien.benchmark.measure import Line
-from mien.core.answers import NOTICE, RankedDisorder, Ranking
+from mien.core.answers import RankedDisorder, RankedGene, Ranking, notice_for
 from mien.core.errors import shown, shown_ids
 from mien.core.examination import DisorderEvidence
 from mien.core.method import Method
 from mien.core.progress import Progress as ReportProgress
-from mien.report.sureness import percent, sureness_in_words
+from mien.report.sureness import answer_in_words, percent
 from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut
 from mien.storage.sharded import AnyGallery
@@ -122,9 +122,10 @@ def print_answer(
     )
     console().print(f"[bold]method[/]  {', '.join(f'{name} {value}' for name, value in method.as_dict().items())}\n")
     print_rankings(rankings, evidence)
-    calibrated = any(ranking.calibration for ranking in rankings)
-    legend = " *: in the prediction set. Ratio: how much likelier than none of these." if calibrated else ""
-    console().print(f"\n[dim]Distances: smaller is closer.{legend} {NOTICE}[/]")
+    legend = " Average: to the mean of the disorder's patients; nearest: to its most similar photo."
+    if any(ranking.calibration for ranking in rankings):
+        legend += " *: in the prediction set. Ratio: how much likelier than none of these."
+    console().print(f"\n[dim]Distances: smaller is closer.{legend}[/] {notice_for(gallery.encoder)}")
 
 
 def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvidence] = ()) -> None:
@@ -133,9 +134,12 @@ def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvide
         console().print(_summary(rankings))
     else:
         for ranking in rankings:
-            for line in sureness_in_words(ranking):
+            for line in answer_in_words(ranking):
                 console().print(text(line), soft_wrap=True)
-            console().print(_ranking_table(ranking, evidence))
+            console().print(_ranking_table(ranking, evidence) if ranking.genes is None else _gene_table(ranking))
+            if ranking.not_described:
+                left_out = f"{len(ranking.not_described):,} disorders are not described: "
+                console().print(left_out + escape(shown_ids(ranking.not_described)), soft_wrap=True)
 
 
 def _images(ranking: Ranking) -> str:
@@ -149,7 +153,9 @@ def _whose(ranking: Ranking) -> str:
     return f"{who}, {_images(ranking)}" + (f" (left out of the gallery: {left_out})" if left_out else "")
 
 
-def _disorder(line: RankedDisorder) -> str:
+def _disorder(line: RankedDisorder | RankedGene) -> str:
+    if isinstance(line, RankedGene):
+        return text(line.gene_symbol or line.disorder_name or line.disorder_id)
     ids = " ".join(part for part in (line.disorder_id, line.omim) if part)
     return f"{text(line.disorder_name)} [dim]{text(ids)}[/]" if line.disorder_name else text(ids)
 
@@ -159,7 +165,7 @@ def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Ta
     table.add_column("", justify="right")
     table.add_column("disorder", ratio=2, overflow="fold")
     table.add_column("distance", justify="right")
-    table.add_column("centroid", justify="right")
+    table.add_column("average", justify="right")
     table.add_column("nearest", justify="right")
     table.add_column("nearest image (patient)", ratio=1, overflow="fold")
     table.add_column("images (patients)", justify="right")
@@ -186,7 +192,34 @@ def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Ta
     return table
 
 
-def _sureness(line: RankedDisorder, prediction_set: Sequence[str]) -> tuple[str, str]:
+def _gene_table(ranking: Ranking) -> Table:
+    table = Table(title=_whose(ranking), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+    calibrated = ranking.prediction_set is not None
+    names = [
+        "",
+        "gene",
+        "distance",
+        "nearest disorder",
+        "nearest image (patient)",
+        *["probability", "ratio"] * calibrated,
+    ]
+    for name in names:
+        numbers = name in {"", "distance", "probability", "ratio"}
+        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for line in ranking.genes or ():
+        ids = " ".join(part for part in (line.entrez_id, line.hgnc_id, line.ensembl_id) if part)
+        table.add_row(
+            str(line.rank),
+            f"{text(line.gene_symbol)} [dim]{text(ids)}[/]" if line.gene_symbol else "[dim]no gene[/]",
+            f"[bold]{line.distance:.4f}[/]",
+            text(line.disorder_name or line.disorder_id),
+            f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
+            *(_sureness(line, ranking.prediction_set.disorder_ids) if ranking.prediction_set else ()),
+        )
+    return table
+
+
+def _sureness(line: RankedDisorder | RankedGene, prediction_set: Sequence[str]) -> tuple[str, str]:
     """Probability, and likelihood ratio."""
     star = " *" if line.disorder_id in prediction_set else "  "
     return percent(line.probability or 0) + star, f"{10 ** (line.log10_likelihood_ratio or 0):.3g}"
@@ -194,13 +227,14 @@ def _sureness(line: RankedDisorder, prediction_set: Sequence[str]) -> tuple[str,
 
 def _summary(rankings: Sequence[Ranking]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    lines = min(LINES_IN_SUMMARY, max(len(ranking.disorders) for ranking in rankings))
+    listed = [ranking.disorders if ranking.genes is None else ranking.genes for ranking in rankings]
+    lines = min(LINES_IN_SUMMARY, max(map(len, listed)))
     excluding = any(ranking.excluded_gallery_patients for ranking in rankings)
     names = ["patient", "images", *[f"rank {n + 1}" for n in range(lines)], *["left out of the gallery"] * excluding]
     for name in names:
         table.add_column(name, overflow="fold")
-    for ranking in rankings:
-        first = [f"{_disorder(line)} {line.distance:.4f}" for line in ranking.disorders[:lines]]
+    for ranking, ranked in zip(rankings, listed, strict=True):
+        first = [f"{_disorder(line)} {line.distance:.4f}" for line in ranked[:lines]]
         first += [""] * (lines - len(first))
         left_out = [", ".join(text(patient) for patient in ranking.excluded_gallery_patients)] * excluding
         table.add_row(text(ranking.patient_id) or "query", _images(ranking), *first, *left_out)
@@ -224,6 +258,19 @@ def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
             described = f"{value:,}" if isinstance(value, int) else str(value)
         table.add_row(name.replace("_", " "), text(described))
     console().print(table)
+
+
+def print_description(where: str, document: Mapping[str, Any]) -> None:
+    """Prints how many disorders of a gallery are described, and which are not."""
+    console().print(f"{text(where)}: {document['described']:,} disorders described, {document['genes']:,} genes")
+    words = {
+        "without_gene": "have no gene",
+        "not_described": "are not described",
+        "not_in_gallery": "of the table are not in the gallery",
+    }
+    for name, what in words.items():
+        if ids := document[name]:
+            console().print(f"{len(ids):,} {what}: {escape(shown_ids(ids))}", soft_wrap=True)
 
 
 def print_benchmarks(lines: Sequence[Line]) -> None:

@@ -102,11 +102,11 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
 def print_sizes(rows: Sequence[SizeStudyRow]) -> None:
     """Prints methods that know the size of a gallery beside `full`."""
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("gallery patients", "method", "list", "accuracy", "to full", "95 %: patients drawn", "and disorders"):
-        table.add_column(name, justify="left" if name in {"gallery patients", "method"} else "right")
+    for name in ("gallery patients", "method", "measure", "value", "to full", "95 %: patients drawn", "and disorders"):
+        table.add_column(name, justify="left" if name in {"gallery patients", "method", "measure"} else "right")
     for row in rows:
         gains = () if row.method == "full" else (f"{row.difference:+.2f}", _range(row[5:7]), _range(row[7:9]))
-        table.add_row(row.gallery_patients, row.method, f"top-{row.top}", f"{row.accuracy:.2f}", *gains)
+        table.add_row(row.gallery_patients, row.method, row.measure, f"{row.value:.2f}", *gains)
     console().print(table)
     console().print(f"\n[dim]{rows[0].patients:,} patients, dealt {rows[0].repeats} times.[/]")
 

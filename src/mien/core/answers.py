@@ -11,10 +11,19 @@ import numpy as np
 
 from mien.core.arrays import Floats, Ints
 from mien.core.calibration import Sureness
+from mien.core.encoder import Encoder
 from mien.core.fusion import fuse_distances
 from mien.core.roster import Disorder
 
 NOTICE = "mien supports a clinician's judgement and never gives a diagnosis."
+CAVEAT = "Sex, age and ancestry shape a face, too: patients who share them can look alike without sharing a disorder."
+NEVER_SAW_SYNDROMES = "The encoder was trained to tell people apart and has never seen a syndrome: expect little of it."
+
+
+def notice_for(encoder: Encoder | None) -> str:
+    """What must be said beside every answer."""
+    unfit = encoder is not None and encoder.trained_on_syndromes is False
+    return " ".join([NOTICE, CAVEAT, *[NEVER_SAW_SYNDROMES] * unfit])
 
 
 class RankedDisorder(NamedTuple):
@@ -36,6 +45,28 @@ class RankedDisorder(NamedTuple):
     gallery_images: int
     gallery_patients: int
     probability: float | None = None  # this and the next: where there is a calibration
+    log10_likelihood_ratio: float | None = None
+
+
+class RankedGene(NamedTuple):
+    """One line of a ranking by gene: the gene's nearest disorder, and the evidence for that one."""
+
+    rank: int  # the same for all that are as far away
+    gene_symbol: str | None  # None: a disorder without a gene
+    entrez_id: str | None
+    hgnc_id: str | None
+    ensembl_id: str | None
+    distance: float
+    disorder_id: str
+    disorder_name: str | None
+    nearest_distance: float
+    centroid_distance: float
+    nearest_image_id: str
+    nearest_patient_id: str
+    gallery_images: int  # of the nearest disorder
+    gallery_patients: int
+    disorder_ids: tuple[str, ...]  # all disorders of this gene
+    probability: float | None = None  # that it is one of them
     log10_likelihood_ratio: float | None = None
 
 
@@ -69,16 +100,19 @@ class Ranking(NamedTuple):
     none_of_these: float | None = None  # probability that the disorder is not in the gallery
     prediction_set: PredictionSet | None = None
     calibration: CalibrationFacts | None = None
+    genes: tuple[RankedGene, ...] | None = None  # this and the next: where genes were asked for
+    not_described: tuple[str, ...] | None = None  # disorders of which no table says what genes they have
 
     def __repr__(self) -> str:
         first = f", first {self.disorders[0].disorder_id}" if self.disorders else ""
         return f"<Ranking of {len(self.disorders):,} disorders by {len(self.image_ids):,} images{first}>"
 
     def to_arrow(self) -> Any:
-        """The lines as a pyarrow Table."""
+        """The lines as a pyarrow Table: genes if these were asked for, else disorders."""
         import pyarrow as pa  # noqa: PLC0415 heavy
 
-        return pa.Table.from_pylist([without_nothing(line) for line in self.disorders])
+        lines = self.disorders if self.genes is None else self.genes
+        return pa.Table.from_pylist([without_nothing(line) for line in lines])
 
     def to_pandas(self) -> Any:
         """The lines as a pandas DataFrame, if pandas is installed."""
@@ -94,12 +128,15 @@ class Ranking(NamedTuple):
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table><p>{NOTICE}</p>"
 
 
-SURENESS = ("probability", "log10_likelihood_ratio", "none_of_these", "prediction_set", "calibration")
+NOT_ALWAYS = (
+    *("probability", "log10_likelihood_ratio", "none_of_these", "prediction_set", "calibration"),
+    *("genes", "not_described"),
+)
 
 
-def without_nothing(of_answer: Ranking | RankedDisorder) -> dict[str, Any]:
-    """Its fields by name, without those of a calibration where there is none."""
-    return {name: value for name, value in of_answer._asdict().items() if value is not None or name not in SURENESS}
+def without_nothing(of_answer: Ranking | RankedDisorder | RankedGene) -> dict[str, Any]:
+    """Its fields by name, without those of a calibration and of genes where there is none."""
+    return {name: value for name, value in of_answer._asdict().items() if value is not None or name not in NOT_ALWAYS}
 
 
 def with_sureness(ranking: Ranking, sure: Sureness, place_of_disorder: Mapping[str, int]) -> Ranking:

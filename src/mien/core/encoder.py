@@ -29,6 +29,7 @@ class Encoder:
     name: str | None = None
     weights_sha256: str | None = None
     representation_names: tuple[str, ...] | None = None  # in the order of the embedding
+    trained_on_syndromes: bool | None = None  # else it may follow age, sex and ancestry
 
     def __str__(self) -> str:
         weights = f", weights {self.weights_sha256[:12]}" if self.weights_sha256 else ""
@@ -42,7 +43,7 @@ class Encoder:
         ...
         mien.core.errors.EncoderMismatchError: the query is encoded by a (1 x 320) and the gallery by b (1 x 128): ...
         """
-        for field, mine in asdict(self).items():
+        for field, mine in vars(self).items():
             theirs = getattr(other, field)
             if mine is not None and theirs is not None and mine != theirs:
                 raise EncoderMismatchError(
@@ -52,9 +53,7 @@ class Encoder:
 
     def completed_by(self, other: Encoder) -> Encoder:
         """This identity, its unknown fields taken from `other`."""
-        return Encoder(
-            **{name: getattr(other, name) if value is None else value for name, value in asdict(self).items()}
-        )
+        return Encoder(**{name: getattr(other, name) if value is None else value for name, value in vars(self).items()})
 
     def as_dict(self) -> dict[str, Any]:
         """The identity as plain values, for JSON."""

@@ -94,6 +94,10 @@ class EmptyGalleryError(MienError, ValueError):
     """A gallery without images cannot rank anything."""
 
 
+class NotDescribedError(MienError, ValueError):
+    """Genes were asked for, and nothing says which genes the gallery's disorders have."""
+
+
 class InvalidFileError(MienError, ValueError):
     """A file that is not what it should be; every problem is listed, up to a hundred."""
 

@@ -8,9 +8,12 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from mien.core.arrays import Ints
+from mien.core.arrays import Float32s, Float64s, Ints
+from mien.core.centroids import Sums, added_up
+from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
-from mien.core.index import GalleryIndex
+from mien.core.gallery_part import MeasuredPart
+from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.roster import Disorder
 
 Part = TypeVar("Part")
@@ -82,8 +85,6 @@ class GallerySummary(NamedTuple):
 def summary_of_parts(parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> GallerySummary:
     """Asks the parts, which have these names; different encoders are refused."""
     summaries = parts.ask(summary_of)
-    if len(summaries) == 1:
-        return summaries[0]
     called = names or [f"part {number + 1}" for number in range(len(summaries))]
     encoder = summaries[0].encoder
     for name, summary in zip(called[1:], summaries[1:], strict=True):
@@ -123,3 +124,43 @@ def summary_of(index: GalleryIndex) -> GallerySummary:
     return GallerySummary(
         index.encoder, roster.disorders, images, patients, *sizes, (np.arange(len(images)),), (images,)
     )
+
+
+def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, Sums]:
+    """What this part adds to the centroids of some disorders."""
+    sums, place_of = index.sums(kind), index.roster.disorder_of_id
+    places = {disorder_id: place_of[disorder_id] for disorder_id in disorder_ids if disorder_id in place_of}
+    return {
+        disorder_id: Sums(sums.high[[place]], sums.low[[place]], sums.counts[[place]])
+        for disorder_id, place in places.items()
+    }
+
+
+def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
+    """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
+    return np.concatenate([unit_row_of(sums) for _, sums in sorted(added_up(parts).items())])
+
+
+def unit_row_of(sums: Sums) -> Float32s:
+    """The unit row of one centroid."""
+    return unit_rows(sums.means).astype(np.float32)
+
+
+def joined(
+    found: Sequence[MeasuredPart], asked: Sequence[Ints], neighbours: Ints
+) -> tuple[Ints, Float64s, list[tuple[str, str]]]:
+    """The nearest images of all parts: where those of each pair start, their distances, and who is on the nearest."""
+    pair = np.concatenate([numbers[part.pair] for part, numbers in zip(found, asked, strict=True)])
+    distance = np.concatenate([part.distance for part in found])
+    first_of: dict[int, tuple[float, tuple[str, str]]] = {}
+    for part, numbers in zip(found, asked, strict=True):
+        starts = np.flatnonzero(np.diff(part.pair, prepend=-1))
+        nearest = zip(numbers[part.pair[starts]].tolist(), part.distance[starts].tolist(), part.who, strict=True)
+        for number, *candidate in nearest:
+            first_of[number] = min(first_of.get(number, tuple(candidate)), tuple(candidate))
+    order = np.lexsort((distance, pair))
+    pair, distance = pair[order], distance[order]
+    place = np.arange(len(pair)) - np.searchsorted(pair, pair)
+    pair, distance = pair[place < neighbours[pair]], distance[place < neighbours[pair]]
+    first = np.searchsorted(pair, np.arange(len(neighbours)))
+    return first, distance, [first_of[number][1] for number in range(len(neighbours))]

@@ -118,12 +118,12 @@ class Roster:
         return {disorder.disorder_id: place for place, disorder in enumerate(self.disorders)}
 
     @cached_property
-    def disorders_of_image(self) -> list[list[int]]:
+    def disorder_ids_of_image(self) -> list[list[str]]:
         """The disorders of each image: mostly one."""
-        found: list[list[int]] = [[] for _ in self.image_ids]
-        for disorder in range(len(self.disorders)):
-            for image in self.images_with(disorder).tolist():
-                found[image].append(disorder)
+        found: list[list[str]] = [[] for _ in self.image_ids]
+        for place, disorder in enumerate(self.disorders):
+            for image in self.images_with(place).tolist():
+                found[image].append(disorder.disorder_id)
         return found
 
     def images_with(self, disorder: int) -> Ints:

@@ -19,7 +19,7 @@ from mien.core.answers import MeasuredPairs, Ranking, ranked, with_sureness
 from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
 from mien.core.byte_products import begun
 from mien.core.calibration import COVERAGE, Calibration, Sureness
-from mien.core.centroids import Sums, added_up
+from mien.core.centroids import added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
@@ -27,7 +27,6 @@ from mien.core.errors import EmptyGalleryError, shown
 from mien.core.fusion import fuse_distances, fuse_embeddings
 from mien.core.gallery_part import (
     PATIENTS_NAMED,
-    MeasuredPart,
     NearestPatient,
     Pairs,
     Question,
@@ -39,7 +38,16 @@ from mien.core.gallery_part import (
     scan_part,
     smallest_of_runs,
 )
-from mien.core.gallery_parts import GallerySummary, Parts, summary_of_parts
+from mien.core.gallery_parts import (
+    GallerySummary,
+    LocalParts,
+    Parts,
+    joined,
+    rows_of_sums,
+    summary_of_parts,
+    sums_of_disorders,
+    unit_row_of,
+)
 from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.method import Method
 from mien.core.rounded_rows import FEW_PROBES, measured, pair_distances, product_bounds
@@ -153,11 +161,30 @@ class Searcher:
         coverage: float = COVERAGE,
     ) -> list[Ranking]:
         """Ranks queries of whom it is known who they are in the gallery; with a calibration, says how sure it is."""
-        return [
-            ranking
-            for batch in self._batches(queries)
-            for ranking in self._rank(batch, method, top, calibration, coverage)
-        ]
+        every = top is None or top >= len(self.gallery.disorders)
+        rankings: list[Ranking] = []
+        for batch in self._batches(queries):
+            question = self._question(batch, method)._replace(estimate=calibration is not None)
+            fine = every and len(question.rows) >= FEW_PROBES and not calibration
+            scanned = self._scan(question, method, fine=fine)
+            estimates = _estimates(question, scanned) if calibration else None
+            scanned, near = self._shortlist(question, scanned, method, None if every else top)
+            for asked, of_query in zip(batch, near, strict=True):
+                if not of_query.any():
+                    raise EmptyGalleryError(
+                        f"every gallery image belongs to the own patient of {_images(asked.query)}: nothing to rank"
+                    )
+            pairs = self._measure(question, scanned, method, *np.nonzero(near[question.query_of_probe]))
+            lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
+            found = [
+                Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
+                for (query, own), disorders in zip(batch, lists, strict=True)
+            ]
+            if calibration and estimates:
+                sure = self._sureness(estimates, method, calibration, coverage)
+                found = [with_sureness(*of_query, self._place) for of_query in zip(found, sure, strict=True)]
+            rankings += found
+        return rankings
 
     def estimates(self, queries: Sequence[AskedQuery], method: Method) -> Iterator[Estimates]:
         """The evidence for every disorder, for a few queries at a time."""
@@ -178,45 +205,25 @@ class Searcher:
         ]
 
     def centroids(self, kind: CentroidKind) -> Float32s:
-        """The unit rows of the disorders' centroids, from the sums of all parts; made once."""
+        """The unit rows of the disorders' centroids; where they are not here, made once from the sums of all parts."""
+        if len(self.parts) == 1 and isinstance(self.parts, LocalParts):
+            [centroids] = self.parts.ask(partial(GalleryIndex.centroids, kind=kind))
+            return centroids
         if kind not in self._centroids:
-            if len(self.parts) == 1:
-                [self._centroids[kind]] = self.parts.ask(partial(GalleryIndex.centroids, kind=kind))
-            else:
-                ids = [disorder.disorder_id for disorder in self.gallery.disorders]
-                blocks = [ids[start : start + CENTROIDS_AT_A_TIME] for start in range(0, len(ids), CENTROIDS_AT_A_TIME)]
-                asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
-                self._centroids[kind] = np.concatenate(self.parts.combined(asks, rows_of_sums))
+            ids = [disorder.disorder_id for disorder in self.gallery.disorders]
+            blocks = [ids[start : start + CENTROIDS_AT_A_TIME] for start in range(0, len(ids), CENTROIDS_AT_A_TIME)]
+            asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
+            self._centroids[kind] = np.concatenate(self.parts.combined(asks, rows_of_sums))
         return self._centroids[kind]
 
     def _batches(self, queries: Sequence[AskedQuery]) -> Iterator[list[AskedQuery]]:
-        most = min(
-            BOUNDS_AT_A_TIME // max(len_of.sum() for len_of in self.gallery.images_of_parts),
-            EVIDENCE_AT_A_TIME // len(self.gallery.disorders),
-        )
-        return _batches(queries, max(1, most))
-
-    def _rank(
-        self,
-        batch: Sequence[AskedQuery],
-        method: Method,
-        top: int | None,
-        calibration: Calibration | None,
-        coverage: float,
-    ) -> Iterator[Ranking]:
-        question = self._question(batch, method)._replace(estimate=calibration is not None)
-        every = top is None or top >= len(self.gallery.disorders)
-        scanned = self._scan(question, method, fine=every and len(question.rows) >= FEW_PROBES and not calibration)
-        sureness = self._sureness(_estimates(question, scanned), method, calibration, coverage) if calibration else ()
-        scanned, near = self._shortlist(question, scanned, method, None if every else top)
-        for number, asked in enumerate(batch):
-            if not near[number].any():
-                raise _nobody_left(asked.query)
-        pairs = self._measure(question, scanned, method, *np.nonzero(near[question.query_of_probe]))
-        lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
-        for number, ((query, own), disorders) in enumerate(zip(batch, lists, strict=True)):
-            ranking = Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
-            yield with_sureness(ranking, sureness[number], self._place) if sureness else ranking
+        """Queries a few at a time: those whose first images are in the same so many."""
+        bounds = BOUNDS_AT_A_TIME // max(of_part.sum() for of_part in self.gallery.images_of_parts)
+        most = max(1, min(bounds, EVIDENCE_AT_A_TIME // len(self.gallery.disorders)))
+        images = [len(asked.query.encodings.image_ids) for asked in queries]
+        batch_of = ((np.cumsum(images) - images) // most).tolist()
+        for _, batch in groupby(range(len(queries)), key=batch_of.__getitem__):
+            yield [queries[number] for number in batch]
 
     def _sureness(
         self, estimates: Estimates, method: Method, calibration: Calibration, coverage: float
@@ -277,7 +284,7 @@ class Searcher:
             images[place], patients[place] = rest.images, rest.patients
             neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[place[1]]))
             for probe in place[0].tolist():
-                [distance] = pair_distances(_unit_row(rest.sums), question.rows[[probe]])
+                [distance] = pair_distances(unit_row_of(rest.sums), question.rows[[probe]])
                 centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
         names = ("lower", "upper", "estimate") if question.estimate else ("lower", "upper")
         nearest = [self._merged([getattr(part, name) for part in parts], slots) for name in names]
@@ -323,7 +330,7 @@ class Searcher:
             pairs = Pairs(probe[here], place_of[disorder[here]], neighbours[here], threshold[here])
             asks.append(partial(measure_part, question=question, pairs=pairs, lower_of_labels=part.lower_of_labels))
             asked.append(here)
-        first, distance, who = _joined(self.parts.ask_each(asks), asked, neighbours)
+        first, distance, who = joined(self.parts.ask_each(asks), asked, neighbours)
         images = scanned.lower.gallery_images[probe, disorder]
         patients = scanned.lower.gallery_patients[probe, disorder]
         centroid = scanned.lower.centroid[probe, disorder]
@@ -363,63 +370,12 @@ def _estimates(question: Question, scanned: Scanned) -> Estimates:
     return Estimates(scanned.estimate, scanned.there, question.first_probe)
 
 
-def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, Sums]:
-    """What this part adds to the centroids of some disorders."""
-    sums, place_of = index.sums(kind), index.roster.disorder_of_id
-    places = {disorder_id: place_of[disorder_id] for disorder_id in disorder_ids if disorder_id in place_of}
-    return {
-        disorder_id: Sums(sums.high[[place]], sums.low[[place]], sums.counts[[place]])
-        for disorder_id, place in places.items()
-    }
-
-
-def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
-    """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
-    return np.concatenate([_unit_row(sums) for _, sums in sorted(added_up(parts).items())])
-
-
-def _unit_row(sums: Sums) -> Float32s:
-    return unit_rows(sums.means).astype(np.float32)
-
-
-def _joined(
-    found: Sequence[MeasuredPart], asked: Sequence[Ints], neighbours: Ints
-) -> tuple[Ints, Float64s, list[tuple[str, str]]]:
-    """The nearest images of all parts: where those of each pair start, their distances, and who is on the nearest."""
-    pair = np.concatenate([numbers[part.pair] for part, numbers in zip(found, asked, strict=True)])
-    distance = np.concatenate([part.distance for part in found])
-    first_of: dict[int, tuple[float, tuple[str, str]]] = {}
-    for part, numbers in zip(found, asked, strict=True):
-        starts = np.flatnonzero(np.diff(part.pair, prepend=-1))
-        nearest = zip(numbers[part.pair[starts]].tolist(), part.distance[starts].tolist(), part.who, strict=True)
-        for number, *candidate in nearest:
-            first_of[number] = min(first_of.get(number, tuple(candidate)), tuple(candidate))
-    order = np.lexsort((distance, pair))
-    pair, distance = pair[order], distance[order]
-    place = np.arange(len(pair)) - np.searchsorted(pair, pair)
-    pair, distance = pair[place < neighbours[pair]], distance[place < neighbours[pair]]
-    first = np.searchsorted(pair, np.arange(len(neighbours)))
-    return first, distance, [first_of[number][1] for number in range(len(neighbours))]
-
-
 def _means(slots: Floats, first_slot: Ints, counts: Ints) -> Floats:
     """The mean of the first so many slots of each disorder; `counts` is (probes, disorders)."""
     lengths = np.diff(first_slot, append=slots.shape[1])
     place = np.arange(slots.shape[1]) - first_slot.repeat(lengths)
     counted = np.where(place < np.repeat(counts, lengths, axis=1), slots, 0)
     return np.asarray(np.add.reduceat(counted, first_slot, axis=1) / counts)
-
-
-def _batches(queries: Sequence[AskedQuery], most_images: int) -> Iterator[list[AskedQuery]]:
-    """Queries a few at a time: those whose first images are in the same so many."""
-    images = [len(asked.query.encodings.image_ids) for asked in queries]
-    batch_of = (np.cumsum(images) - images) // most_images
-    for _, batch in groupby(zip(batch_of.tolist(), queries, strict=True), key=lambda numbered: numbered[0]):
-        yield [asked for _, asked in batch]
-
-
-def _nobody_left(query: Query) -> EmptyGalleryError:
-    return EmptyGalleryError(f"every gallery image belongs to the own patient of {_images(query)}: nothing to rank")
 
 
 def _images(query: Query) -> str:

@@ -49,6 +49,11 @@ def views_of(crop: Pixels) -> Pixels:
     return np.stack([(gray if is_gray else crop)[:, :: -1 if flip else 1] for flip, is_gray in VIEWS])
 
 
+def png_of(picture: Pixels) -> bytes:
+    """A picture as a PNG file."""
+    return cv2.imencode(".png", np.ascontiguousarray(picture[..., ::-1]))[1].tobytes()
+
+
 def warped(photo: Pixels, matrix: Floats, size: tuple[int, ...]) -> Pixels:
     """The photo under an affine map, bilinear, on black; `size` is (width, height)."""
     result: Pixels = cv2.warpAffine(photo, matrix, size, flags=cv2.INTER_LINEAR, borderValue=(0, 0, 0))

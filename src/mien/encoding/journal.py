@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS encoder (identity TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS photo (
   image_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, face TEXT NOT NULL, embedding BLOB NOT NULL, facts TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS crop (image_id TEXT PRIMARY KEY, png BLOB NOT NULL) STRICT;
 """
 
 
@@ -50,6 +51,7 @@ class Journal:
             connection.executescript(SCHEMA)
             if connection.execute("SELECT identity FROM encoder").fetchall() != [(identity,)]:
                 connection.execute("DELETE FROM photo")
+                connection.execute("DELETE FROM crop")
                 connection.execute("DELETE FROM encoder")
                 connection.execute("INSERT INTO encoder VALUES (?)", [identity])
 
@@ -57,9 +59,11 @@ class Journal:
         """Whether this photo was encoded and has not changed. On a photo of one face, every choice is that face."""
         with self._translated():
             row = self._connection.execute(
-                "SELECT fingerprint, face, facts ->> 'faces' FROM photo WHERE image_id = ?", [photo.image_id]
+                "SELECT fingerprint, face, facts ->> 'faces', png IS NULL FROM photo LEFT JOIN crop USING (image_id)"
+                " WHERE image_id = ?",
+                [photo.image_id],
             ).fetchone()
-        if row is None or row[0] != photo.fingerprint:
+        if row is None or row[0] != photo.fingerprint or (photo.keep_crop and row[3]):
             return False
         return row[1] == str(photo.face) or (row[2] == 1 and photo.face in {None, "main", "official", 1})
 
@@ -69,6 +73,9 @@ class Journal:
         values = (photo.image_id, fingerprint, str(photo.face), result.embedding.tobytes(), facts)
         with self._translated():
             self._connection.execute("INSERT OR REPLACE INTO photo VALUES (?, ?, ?, ?, ?)", values)
+            self._connection.execute("DELETE FROM crop WHERE image_id = ?", [photo.image_id])  # of an older photo
+            if result.crop is not None:
+                self._connection.execute("INSERT INTO crop VALUES (?, ?)", [photo.image_id, result.crop])
 
     def commit(self) -> None:
         """Writes what was added to the disk."""
@@ -78,12 +85,12 @@ class Journal:
     def result(self, image_id: str) -> EncodedPhoto:
         """The stored result of a photo."""
         with self._translated():
-            embedding, facts = self._connection.execute(
-                "SELECT embedding, facts FROM photo WHERE image_id = ?", [image_id]
+            embedding, facts, crop = self._connection.execute(
+                "SELECT embedding, facts, png FROM photo LEFT JOIN crop USING (image_id) WHERE image_id = ?", [image_id]
             ).fetchone()
         vectors = np.frombuffer(embedding, dtype=np.float32)
         shaped = vectors.reshape(self.encoder.representations, self.encoder.dimensions)
-        return EncodedPhoto(image_id, shaped, PhotoFacts.from_dict(json.loads(facts)))
+        return EncodedPhoto(image_id, shaped, PhotoFacts.from_dict(json.loads(facts)), crop)
 
     def close(self) -> None:
         """Closes the file, and does not delete it."""

@@ -98,6 +98,7 @@ class EncoderManifest(_Part):
     detector: DetectorManifest
     models: Annotated[tuple[ModelManifest, ...], Field(min_length=1)]
     same_person_distance: Positive | None = None  # two photos farther apart look like two persons; None: not known
+    trained_on_syndromes: bool | None = None  # None: not known
 
     @model_validator(mode="after")
     def _check_models(self) -> Self:
@@ -144,4 +145,5 @@ class EncoderManifest(_Part):
             self.name,
             hashlib.sha256(deciding.encode()).hexdigest(),
             tuple(representation_name(model.name, *view) for model in self.models for view in VIEWS),
+            self.trained_on_syndromes,
         )

@@ -22,7 +22,7 @@ from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
 from mien.core.encoder import VIEWS, Encoder
 from mien.core.errors import Box, InvalidPhotoError, SeveralFacesError
-from mien.encoding.alignment import CROP_SIDE, views_of
+from mien.encoding.alignment import CROP_SIDE, png_of, views_of
 from mien.encoding.detection import Detector
 from mien.encoding.manifest import EncoderManifest
 from mien.encoding.network import Network
@@ -32,6 +32,7 @@ from mien.encoding.subject import Choice, Subject, find_subject
 
 cv2.setNumThreads(1)  # photos are spread over the cores already
 
+WRONG_PHOTO = (InvalidPhotoError, cv2.error, np.linalg.LinAlgError, MemoryError)
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
 
 ReportSeconds = Callable[[str, float], None]  # called with the name of a stage, and how many seconds it took
@@ -44,6 +45,7 @@ class Photo:
     image_id: str
     source: Path | bytes
     face: Choice = None
+    keep_crop: bool = False  # in the result
 
     @property
     def fingerprint(self) -> str:
@@ -64,6 +66,7 @@ class EncodedPhoto:
     image_id: str
     embedding: Float32s  # (representations, dimensions)
     facts: PhotoFacts
+    crop: bytes | None = None  # the aligned face as PNG, if it was asked for
 
 
 @dataclass(frozen=True)
@@ -126,12 +129,8 @@ class PhotoEncoder:
                     pixels = in_work.enter_context(decoded_photo(read_photo(photo.source)))
                 with _timed("finding the face", report_seconds):
                     return find_subject(pixels, self.detector, photo.face)
-        except SeveralFacesError as error:
-            return RefusedPhoto(photo.image_id, str(error), error.boxes)
-        except InvalidPhotoError as error:
-            return RefusedPhoto(photo.image_id, str(error))
-        except (cv2.error, np.linalg.LinAlgError, MemoryError) as error:
-            return RefusedPhoto(photo.image_id, f"it could not be worked on ({type(error).__name__})")
+        except WRONG_PHOTO as error:
+            return refusal_of(photo, error)
 
     def encode_subjects(
         self,
@@ -144,7 +143,7 @@ class PhotoEncoder:
         with _timed("embedding", report_seconds):
             embeddings = iter(self.embed(crops) if crops else ())
         return [
-            _checked(photo.image_id, next(embeddings), subject) if isinstance(subject, Subject) else subject
+            _checked(photo, next(embeddings), subject) if isinstance(subject, Subject) else subject
             for photo, subject in zip(photos, subjects, strict=True)
         ]
 
@@ -170,6 +169,13 @@ class PhotoEncoder:
         return np.concatenate(of_models, axis=1)
 
 
+def refusal_of(photo: Photo, error: Exception) -> RefusedPhoto:
+    """A photo that raised one of `WRONG_PHOTO`."""
+    known = isinstance(error, InvalidPhotoError)
+    reason = str(error) if known else f"it could not be worked on ({type(error).__name__})"
+    return RefusedPhoto(photo.image_id, reason, error.boxes if isinstance(error, SeveralFacesError) else ())
+
+
 def read_photo(source: Path | bytes) -> bytes:
     """A photo's bytes. Files that are too large, and what is no file, are not opened."""
     if isinstance(source, bytes):
@@ -184,10 +190,11 @@ def read_photo(source: Path | bytes) -> bytes:
         raise InvalidPhotoError(f"it cannot be read: {error.strerror}") from error
 
 
-def _checked(image_id: str, embedding: Float32s, subject: Subject) -> Result:
+def _checked(photo: Photo, embedding: Float32s, subject: Subject) -> Result:
     if not (np.isfinite(embedding).all() and np.abs(embedding).max(axis=1).all()):
-        return RefusedPhoto(image_id, "its embedding is zero or not finite: run `mien weights verify`")
-    return EncodedPhoto(image_id, embedding, facts_of(subject))
+        return RefusedPhoto(photo.image_id, "its embedding is zero or not finite: run `mien weights verify`")
+    crop = png_of(subject.crop) if photo.keep_crop else None
+    return EncodedPhoto(photo.image_id, embedding, facts_of(subject), crop)
 
 
 @contextmanager

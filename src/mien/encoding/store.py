@@ -52,9 +52,12 @@ class StoredEncoder:
         """Loads the networks; every file is checked first."""
         if missing := self.missing():
             raise WeightsError(f"the encoder {self.address} lacks {', '.join(missing)}: {self._advice(missing)}")
-        detector = Detector(self._network("detector", OUTPUT_WIDTHS), self.manifest.detector)
         models = tuple(self._network(model.name, [model.dimensions]) for model in self.manifest.models)
-        return PhotoEncoder(self.manifest, detector, models)
+        return PhotoEncoder(self.manifest, self.load_detector(), models)
+
+    def load_detector(self) -> Detector:
+        """Loads the network that finds faces; its file is checked first."""
+        return Detector(self._network("detector", OUTPUT_WIDTHS), self.manifest.detector)
 
     def _network(self, role: str, widths: Sequence[int]) -> Network:
         return Network(self.content(role), str(self.folder / self.manifest.parts[role].file), widths)
@@ -153,11 +156,16 @@ def stored_encoder(name: str) -> StoredEncoder:
 
 def encoder_for(gallery: Encoder | None, name: str | None = None) -> StoredEncoder:
     """The encoder by its name, or the one that made the gallery; another one than that is refused."""
-    known = gallery.name if gallery is not None and gallery.name in known_names() else None
-    stored = stored_encoder(name or known or DEFAULT)
+    stored = likely_encoder(gallery, name)
     if gallery is not None:
         stored.manifest.encoder.require_same(gallery, here="a photo", there="the gallery")
     return stored
+
+
+def likely_encoder(gallery: Encoder | None, name: str | None = None) -> StoredEncoder:
+    """The encoder by its name, or by the name of the one that made the gallery where that is known, or the default."""
+    known = gallery.name if gallery is not None and gallery.name in known_names() else None
+    return stored_encoder(name or known or DEFAULT)
 
 
 def read_manifest(path: Path) -> EncoderManifest:

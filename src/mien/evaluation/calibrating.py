@@ -25,7 +25,7 @@ from mien.core.method import Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
 from mien.evaluation.evidence_model import PARTS, fitted, fitted_to_others, trust_in
-from mien.evaluation.known_patients import index_of, known_evidence
+from mien.evaluation.known_patients import index_of, known_patients, require_enough
 
 FEWEST_OF_A_CLASS = 40
 SIZES = (1, 3, 7, 21)  # gallery patients where a class of disorders begins; above six, the paper calls them frequent
@@ -61,15 +61,16 @@ def calibrate(
     def step_done() -> None:
         progress(next(steps), STEPS)
 
-    known = known_evidence(
+    known = known_patients(
         searcher,
         index_of(gallery),
         method,
+        rng=np.random.default_rng([seed, 0]),
         cohort=cohort,
         trained=trained,
-        seed=seed,
         progress=lambda done, total: progress(done, STEPS * total),
-    ).by(method)
+    )
+    require_enough(disorders=len(ids), patients=len(np.unique(known.person[known.present])))
     step_done()
     model = fitted(known)
     step_done()

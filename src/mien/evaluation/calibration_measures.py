@@ -22,6 +22,7 @@ from mien.evaluation.bootstrap import bootstrap_means
 from mien.evaluation.calibrating import calibrate
 from mien.evaluation.evaluated_patients import EvaluatedPatient, cases_of
 from mien.evaluation.evidence_model import disorder_shares
+from mien.evaluation.known_patients import unseen_by_encoder
 
 BINS = 10
 FALSE_RATIO = 1.0  # log10: tenfold
@@ -104,9 +105,7 @@ def _of_fold(
     study: Study, fold: Fold, method: Method, coverage: float, seed: int
 ) -> dict[str, list[CalibrationOutcome]]:
     gallery = Cohort.join(study.encodings, (*fold.frequent.gallery, *fold.rare.gallery))
-    # the encoder was trained on the frequent gallery: its validation images stand for patients whom it has not seen
-    others = Cohort.join(study.encodings, study.validation) if study.validation else None
-    trained = {label.patient_id for label in study.train}
+    others, trained = unseen_by_encoder(study)
     calibration = calibrate(gallery, method, cohort=others, trained=trained, seed=seed)
     searcher = searcher_of(gallery)
     ids = [disorder.disorder_id for disorder in gallery.roster.disorders]

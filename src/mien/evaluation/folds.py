@@ -45,7 +45,7 @@ def cohort_study(
         test = [label for label in labels if label.patient_id in of_fold and label.disorder_id in left]
         if gallery_patients is not None:
             draws = np.random.default_rng([seed, 1, number])
-            gallery = _thinned(gallery, gallery_sizes(gallery_patients, len(patients_of), rng=draws), rng=draws)
+            gallery = thinned(gallery, gallery_sizes(gallery_patients, len(patients_of), rng=draws), rng=draws)
         rounds.append(Fold(*(_split(gallery, test, frequent, inside=inside) for inside in (True, False))))
     return Study(source, cohort.encodings, tuple(rounds), disorders=disorders, gallery_patients=gallery_patients)
 
@@ -77,7 +77,8 @@ def _patients_of_disorder(labels: Sequence[Label]) -> Mapping[str, list[str]]:
     return {disorder_id: list(of_disorder) for disorder_id, of_disorder in patients.items()}
 
 
-def _thinned(gallery: Sequence[Label], sizes: Sequence[int], *, rng: np.random.Generator) -> list[Label]:
+def thinned(gallery: Sequence[Label], sizes: Sequence[int], *, rng: np.random.Generator) -> list[Label]:
+    """Labels of at most so many patients of each disorder, drawn; disorders in the order of their first label."""
     kept = {
         (disorder_id, patient_id)
         for (disorder_id, patients), most in zip(_patients_of_disorder(gallery).items(), sizes, strict=False)

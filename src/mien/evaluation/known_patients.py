@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,8 @@ from mien.core.method import Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery
 from mien.core.roster import Label
-from mien.core.searcher import Estimates, Searcher
+from mien.core.searcher import AskedQuery, Estimates, Searcher
+from mien.core.study import Study
 
 MOST_PATIENTS = 4000
 MOST_OF_A_DISORDER = 20  # where there are more: a disorder counts as much as any other, and patients the less
@@ -31,8 +32,8 @@ class KnownPatients(NamedTuple):
     gallery_patients: Ints  # (patients, disorders)
     photos: Ints
     disorder: Ints  # its column; -1 where the gallery does not have it
-    person: Ints  # who is on it; those of a cohort come first
-    from_cohort: int  # so many
+    person: Ints  # who is on it: a number
+    from_cohort: int  # so many are a cohort's
 
     @property
     def present(self) -> Bools:
@@ -48,47 +49,19 @@ class KnownPatients(NamedTuple):
             distances[chosen], gallery_patients[chosen], photos[chosen], disorder[chosen], person[chosen], from_cohort
         )
 
+    @classmethod
+    def joined(cls, several: Sequence[KnownPatients]) -> KnownPatients:
+        """Those of several galleries that have the same disorders."""
+        *arrays, (from_cohort, *_) = zip(*several, strict=True)
+        distances, gallery_patients, photos, disorder, person = map(np.concatenate, arrays)
+        return cls(distances, gallery_patients, photos, disorder, person, from_cohort)
+
     def as_absent(self) -> Float64s:
         """Their distances, if the gallery did not have their disorder."""
         distances = self.distances.copy()
         rows = np.flatnonzero(self.disorder >= 0)
         distances[rows, self.disorder[rows]] = np.inf
         return distances
-
-
-class KnownEvidence(NamedTuple):
-    """The same before a score made distances of it: any method with the same fusion can."""
-
-    estimates: Sequence[Estimates]
-    disorder: Ints
-    person: Ints
-    from_cohort: int
-
-    @classmethod
-    def of(
-        cls, searcher: Searcher, estimates: Sequence[Estimates], disorder: Ints, person: Ints, from_cohort: int
-    ) -> KnownEvidence:
-        """Every disorder has one patient less for those who are left out of the gallery.
-
-        Their own really has. If the others kept theirs, the true disorder would be known by its missing patient.
-        """
-        sizes, start, even = searcher.gallery.patients_of_disorder, 0, []
-        for each in estimates:
-            left_out = person[start : start + len(each.first_probe)] >= from_cohort
-            of_probe = np.searchsorted(each.first_probe, np.arange(len(each.evidence.nearest)), side="right") - 1
-            patients = np.maximum(sizes - left_out[of_probe, np.newaxis], 1)
-            even.append(each._replace(evidence=each.evidence._replace(gallery_patients=patients)))
-            start += len(each.first_probe)
-        return cls(even, disorder, person, from_cohort)
-
-    def by(self, method: Method) -> KnownPatients:
-        """Distances by a method."""
-        return KnownPatients(
-            np.concatenate([each.distances(method) for each in self.estimates]),
-            np.concatenate([each.gallery_patients for each in self.estimates]),
-            np.concatenate([each.photos for each in self.estimates]),
-            *self[1:],
-        )
 
 
 def index_of(gallery: AnyGallery) -> GalleryIndex:
@@ -99,50 +72,85 @@ def index_of(gallery: AnyGallery) -> GalleryIndex:
     return index
 
 
-def known_evidence(
+def unseen_by_encoder(study: Study) -> tuple[Cohort | None, set[str]]:
+    """Other patients to learn from, and the ids of those whom a study's encoder was trained on.
+
+    GMDB's was trained on the frequent gallery: the validation images stand for patients whom it has not seen.
+    """
+    others = Cohort.join(study.encodings, study.validation) if study.validation else None
+    return others, {label.patient_id for label in study.train}
+
+
+def known_patients(
     searcher: Searcher,
     index: GalleryIndex,
     method: Method,
     *,
+    rng: np.random.Generator,
     cohort: Cohort | None = None,
     trained: Collection[str] = (),
-    seed: int = 1,
     progress: Progress = silent,
-) -> KnownEvidence:
-    """Patients to learn from: a cohort's, and of disorders that it lacks the gallery's own. Who has two is left out."""
-    rng = np.random.default_rng([seed, 0])
-    column_of = index.roster.disorder_of_id
+) -> KnownPatients:
+    """Patients to learn from: a cohort's, and of disorders that it lacks those of an index. Who has two is left out."""
+    column_of = {disorder.disorder_id: column for column, disorder in enumerate(searcher.gallery.disorders)}
     most = max(MOST_OF_A_DISORDER, MOST_PATIENTS // max(1, len(column_of)))
-    if len(column_of) < FEWEST_DISORDERS:
-        raise InvalidCalibrationError(
-            f"the gallery has {len(column_of)} disorders: {FEWEST_DISORDERS} are needed to tell how sure a rank is"
-        )
-    chosen = _drawn(cohort.roster.labels(), most, rng) if cohort else {}
     of_cohort = {query.patient_id: query for query in cohort.queries()} if cohort else {}
+    chosen = _drawn(cohort.roster.labels(), most, rng) if cohort else {}
     own = _drawn([label for label in index.roster.labels() if label.patient_id not in trained], most, rng)
-    in_cohort = set(chosen.values())
-    queries = [of_cohort[patient_id] for patient_id in chosen]
-    disorders = list(chosen.values())
+    in_cohort, number_of = set(chosen.values()), {patient_id: number for number, patient_id in enumerate(of_cohort)}
+    queries, disorders = [of_cohort[patient_id] for patient_id in chosen], list(chosen.values())
+    people = [number_of[patient_id] for patient_id in chosen]
     for patient_id, disorder_id in own.items():
         if disorder_id not in in_cohort and patient_id not in chosen:
             queries.append(_gallery_query(index, patient_id))
             disorders.append(disorder_id)
+            people.append(len(of_cohort) + index.roster.patient_of_id[patient_id])
+    if not queries:
+        require_enough(disorders=len(column_of), patients=0)
     asked = searcher.asked(queries, method.fusion)
     times = [len(query.encodings.image_ids) if method.fusion == "none" else 1 for query in queries]
-    columns = np.repeat([column_of.get(disorder_id, -1) for disorder_id in disorders], times)
     found: list[Estimates] = []
     for start in range(0, len(asked), QUERIES_PER_STEP):
         progress(start, len(asked))
-        found += searcher.estimates(asked[start : start + QUERIES_PER_STEP], method)
+        some = asked[start : start + QUERIES_PER_STEP]
+        found += _evenly_left_out(searcher, some, searcher.estimates(some, method))
     progress(len(asked), len(asked))
-    evidence = KnownEvidence.of(searcher, found, columns, np.arange(len(queries)).repeat(times), len(chosen))
-    known = evidence.by(method)
-    if (learnable := len(np.unique(known.person[known.present]))) < FEWEST_PATIENTS:
+    return KnownPatients(
+        np.concatenate([each.distances(method) for each in found]),
+        np.concatenate([each.gallery_patients for each in found]),
+        np.concatenate([each.photos for each in found]),
+        np.repeat([column_of.get(disorder_id, -1) for disorder_id in disorders], times),
+        np.repeat(people, times),
+        len(chosen),
+    )
+
+
+def require_enough(*, disorders: int, patients: int) -> None:
+    """Refuses to learn from too few; `patients` are those who have somebody else with their disorder."""
+    if disorders < FEWEST_DISORDERS:
         raise InvalidCalibrationError(
-            f"{learnable} patients have somebody else with their disorder in the gallery: {FEWEST_PATIENTS} are needed"
+            f"the gallery has {disorders} disorders: {FEWEST_DISORDERS} are needed to tell how sure a rank is"
+        )
+    if patients < FEWEST_PATIENTS:
+        raise InvalidCalibrationError(
+            f"{patients} patients have somebody else with their disorder in the gallery: {FEWEST_PATIENTS} are needed"
             " to tell how sure a rank is"
         )
-    return evidence
+
+
+def _evenly_left_out(
+    searcher: Searcher, asked: Sequence[AskedQuery], estimates: Iterable[Estimates]
+) -> Iterator[Estimates]:
+    """Every disorder has one patient less for those who are left out of the gallery.
+
+    Their own really has. If the others kept theirs, the true disorder would be known by its missing patient.
+    """
+    left_out, start = np.array([len(query.own_patients) > 0 for query in asked]), 0
+    for each in estimates:
+        of_probe = np.searchsorted(each.first_probe, np.arange(len(each.evidence.nearest)), side="right") - 1 + start
+        patients = np.maximum(searcher.gallery.patients_of_disorder - left_out[of_probe, np.newaxis], 1)
+        yield each._replace(evidence=each.evidence._replace(gallery_patients=patients))
+        start += len(each.first_probe)
 
 
 def _drawn(labels: Sequence[Label], most: int, rng: np.random.Generator) -> dict[str, str]:

@@ -7,6 +7,7 @@ import numpy as np
 from mien.core.arrays import Float32s, Float64s, Floats, Ints
 
 MISSED = np.iinfo(np.intp).max  # a rank beyond every N
+MEASURES = ("reciprocal rank", "top-1", "top-3")
 
 
 def true_ranks(distances: Floats, true_disorder: Ints) -> Ints:
@@ -30,6 +31,15 @@ def true_ranks_in_lists(distances: Floats, true_disorder: Ints, in_list: Float32
     own = np.take_along_axis(distances, np.where(known, true_disorder, 0)[:, np.newaxis], axis=1)
     ranks = (distances <= own).astype(np.float32) @ in_list  # exact up to 2 ** 24
     return np.where(known, ranks.T.astype(np.intp), MISSED)
+
+
+def rank_measures(ranks: Ints) -> Float64s:
+    """The `MEASURES` of each rank in percent, along a new first axis.
+
+    >>> rank_measures(np.array([1, 2, 4])).tolist()
+    [[100.0, 50.0, 25.0], [100.0, 0.0, 0.0], [100.0, 100.0, 0.0]]
+    """
+    return 100 * np.stack([1 / ranks, ranks <= 1, ranks <= 3])
 
 
 def patient_outcomes(ranks: Ints, patient_of_rank: Ints, *, top: int) -> Float64s:

@@ -1,6 +1,6 @@
 """Compares methods that know the size of a gallery with `full`, on any cohort and for any sizes of galleries.
 
-Patients are dealt into folds several times. The tuned method is chosen anew in each gallery, which its test patients
+Patients are dealt into folds several times. The tuned method is fitted anew in each gallery, which its test patients
 are not in: so its gain is one that a new patient has.
 """
 
@@ -22,24 +22,24 @@ from mien.core.study import Study
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.bootstrap import RESAMPLES, bootstrap_means
 from mien.evaluation.evaluated_patients import cases_of
-from mien.evaluation.outcomes import mean_per_disorder, true_ranks
+from mien.evaluation.known_patients import unseen_by_encoder
+from mien.evaluation.outcomes import MEASURES, mean_per_disorder, rank_measures, true_ranks
 from mien.evaluation.tuning import tune
 
 SIZE_AWARE = Method("embedding", "size-aware")
 METHODS = ("full", "size-aware", "tuned")
-TOPS = (1, 3)
 
 
 class SizeStudyRow(NamedTuple):
-    """A method's accuracy, and its difference to `full` in points, with 95 % intervals.
+    """A measure of a method, and its difference to `full` in points, with 95 % intervals.
 
     One interval draws patients within each disorder: the gallery's disorders are given. The other draws disorders too.
     """
 
     gallery_patients: str  # per disorder
     method: str
-    top: int
-    accuracy: float
+    measure: str
+    value: float
     difference: float
     low: float
     high: float
@@ -53,7 +53,7 @@ def size_study(
     studies: Sequence[Sequence[Study]], *, gallery_patients: str, seed: int = 1, progress: Progress = silent
 ) -> list[SizeStudyRow]:
     """Of several cohorts, each dealt several times. They are pooled: disorders of one name are one disorder."""
-    hits: dict[tuple[int, str, str], list[Float64s]] = {}  # by cohort, patient and disorder
+    outcomes: dict[tuple[int, str, str], list[Float64s]] = {}  # by cohort, patient and disorder
     steps, total = 0, sum(len(study.folds) for of_cohort in studies for study in of_cohort)
     for cohort, of_cohort in enumerate(studies):
         for study in of_cohort:
@@ -61,28 +61,30 @@ def size_study(
                 progress(steps, total)
                 steps += 1
                 gallery = Cohort.join(study.encodings, (*fold.frequent.gallery, *fold.rare.gallery))
-                for case, of_methods in _hits(study, gallery, (*fold.frequent.test, *fold.rare.test)):
-                    hits.setdefault((cohort, *case), []).append(of_methods)
+                for case, of_methods in _outcomes(study, gallery, (*fold.frequent.test, *fold.rare.test)):
+                    outcomes.setdefault((cohort, *case), []).append(of_methods)
     progress(total, total)
-    of_case = np.array([100 * np.mean(each, axis=0) for each in hits.values()])  # (cases, methods, tops)
-    disorder = numbered([disorder_id for _, _, disorder_id in hits])
+    of_case = np.array([np.mean(each, axis=0) for each in outcomes.values()])  # (cases, measures, methods)
+    disorder = numbered([disorder_id for _, _, disorder_id in outcomes])
     rows = []
     for place, method in enumerate(METHODS):
-        for column, top in enumerate(TOPS):
-            values = of_case[:, place, column]
-            difference = values - of_case[:, 0, column]
+        for column, measure in enumerate(MEASURES):
+            values = of_case[:, column, place]
+            difference = values - of_case[:, column, 0]
             mean, gain = (mean_per_disorder(of, disorder) for of in (values, difference))
             ranges = intervals(difference, disorder, seed=seed)
-            rows.append(SizeStudyRow(gallery_patients, method, top, mean, gain, *ranges, len(hits), len(studies[0])))
+            counts = len(outcomes), len(studies[0])
+            rows.append(SizeStudyRow(gallery_patients, method, measure, mean, gain, *ranges, *counts))
     return rows
 
 
-def _hits(study: Study, gallery: Cohort, test: Sequence[Label]) -> list[tuple[tuple[str, str], Float64s]]:
-    """For each test patient, whether the disorder is among the first (methods, tops)."""
+def _outcomes(study: Study, gallery: Cohort, test: Sequence[Label]) -> list[tuple[tuple[str, str], Float64s]]:
+    """Of each test patient (measures, methods)."""
     searcher, column_of = searcher_of(gallery), gallery.roster.disorder_of_id
     try:
-        tuned = tune(gallery).method
-    except InvalidCalibrationError:  # too few patients to choose by
+        others, trained = unseen_by_encoder(study)
+        tuned = tune(gallery, cohort=others, trained=trained).method
+    except InvalidCalibrationError:  # too few patients to learn from
         tuned = FULL
     cases = [case for case in cases_of(test, study.row_of_image) if case.disorder_id in column_of]
     queries = [Query(study.encodings.only(case.images), case.patient_id) for case in cases]
@@ -92,9 +94,8 @@ def _hits(study: Study, gallery: Cohort, test: Sequence[Label]) -> list[tuple[tu
         true = np.array([column_of[case.disorder_id] for case in cases[start : start + len(estimates.first_probe)]])
         of_methods = (estimates.distances(method) for method in (FULL, SIZE_AWARE, tuned))
         ranks.append([true_ranks(distances, true) for distances in of_methods])
-    found = np.concatenate(ranks, axis=1)  # (methods, cases)
-    among = found.T[:, :, np.newaxis] <= np.array(TOPS)
-    return [((case.patient_id, case.disorder_id), hit) for case, hit in zip(cases, among.astype(float), strict=True)]
+    found = rank_measures(np.concatenate(ranks, axis=1))  # (measures, methods, cases)
+    return [((case.patient_id, case.disorder_id), found[..., number]) for number, case in enumerate(cases)]
 
 
 def intervals(differences: Float64s, disorder: Ints, *, seed: int) -> tuple[float, float, float, float]:

@@ -1,126 +1,146 @@
-"""Chooses the score and its parameters that fit a gallery, on its own patients, each left out in turn.
+"""Fits the size-aware score to a gallery: learns how distances depend on the number of patients.
 
-The gain that is reported is of patients whom the choice has not seen: it is made anew without each part of them.
+The gallery is thinned at random, many times; whoever is not in the thinned one is asked about. So each disorder is seen
+with many numbers of patients. The gain that is reported is of patients whom the fit has not seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import product
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mien.core.arrays import Float64s, Ints
-from mien.core.cohort import Cohort
+from mien.core.cohort import Cohort, Encodings
 from mien.core.method import FULL, Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
-from mien.evaluation.accuracy import TOPS
+from mien.core.scores.size_aware import size_aware_distance
 from mien.evaluation.bootstrap import bootstrap_means
-from mien.evaluation.evidence_model import PARTS
-from mien.evaluation.experiments.lambda_selection import IMPORTANCE
-from mien.evaluation.known_patients import KnownPatients, index_of, known_evidence
-from mien.evaluation.outcomes import mean_per_disorder, true_ranks
+from mien.evaluation.evidence_model import PARTS, disorder_shares
+from mien.evaluation.folds import thinned
+from mien.evaluation.known_patients import MOST_PATIENTS, KnownPatients, index_of, known_patients, require_enough
+from mien.evaluation.outcomes import MEASURES, mean_per_disorder, rank_measures, true_ranks
 
-Objective = Literal["accuracy", "likelihood"]
+GALLERIES = 30  # thinned ones at most, until enough patients were asked about
+RIDGE = 4.0  # over the number of patients
+BOUNDS = [(0.05, None), (None, None), (0, None)]  # of the weights: closer is never less likely
+DECIMALS = 4
 
-LAMBDAS = (0.25, 0.5, 0.75, 1.0)
-OFFSETS = (0.0, 0.01, 0.02, 0.03, 0.04)
-CANDIDATES = (
-    FULL,
-    *(
-        Method("embedding", "size-aware", centroid_weight=weight, offset=offset)
-        for weight, offset in product(LAMBDAS, OFFSETS)
-        if (weight, offset) != (FULL.parameters["lambda"], 0.0)
-    ),
-)
-SHARPNESSES = np.geomspace(2, 200, 25)  # of a softmax of distances
+
+class SizeTerms(NamedTuple):
+    """What the size-aware score adds for each ln n, and for each ln n and unit of distance."""
+
+    offset: float
+    slope: float
+
+    def ranks(self, known: KnownPatients) -> Ints:
+        """Of the true disorders."""
+        distances = size_aware_distance(known.distances, known.gallery_patients, offset=self.offset, slope=self.slope)
+        return true_ranks(distances, known.disorder)
+
+
+class Gain(NamedTuple):
+    """Over `full`, in points, with its 95 % interval."""
+
+    measure: str
+    difference: float
+    low: float
+    high: float
 
 
 class TunedMethod(NamedTuple):
-    """What was chosen, and what it gains over `full` on patients whom the choice has not seen."""
+    """What was fitted, and what it gains on patients whom the fit has not seen, in galleries thinned from this one."""
 
     method: Method
-    objective: Objective
     patients: int
-    gain: float  # in points of the objective, or in nats
-    gain_low: float  # 95 % interval
-    gain_high: float
-    top1_gain: float  # points
-    top1_low: float
-    top1_high: float
+    gains: tuple[Gain, ...]
 
 
 def tune(
     gallery: AnyGallery,
     *,
-    objective: Objective = "accuracy",
     cohort: Cohort | None = None,
     trained: Collection[str] = (),
     seed: int = 1,
     progress: Progress = silent,
 ) -> TunedMethod:
-    """Chooses among `CANDIDATES`; `full`, unless another is better by more than its standard error."""
-    searcher = searcher_of(gallery)
-    evidence = known_evidence(
-        searcher, index_of(gallery), FULL, cohort=cohort, trained=trained, seed=seed, progress=progress
-    )
-    values, top1 = [], []
-    for method in CANDIDATES:
-        known = evidence.by(method)
-        seen = known.only(known.present)
-        ranks = true_ranks(seen.distances, seen.disorder)
-        top1.append(100.0 * (ranks == 1))
-        values.append(_objective(ranks) if objective == "accuracy" else log_likelihoods(seen))
-    return chosen(np.array(values), np.array(top1), seen.disorder, objective=objective, seed=seed)
-
-
-def chosen(values: Float64s, top1: Float64s, disorder: Ints, *, objective: Objective, seed: int) -> TunedMethod:
-    """The choice by values (candidates, patients), and its gain over the first candidate."""
+    """The size-aware score whose terms fit a gallery, and its gain."""
     rng = np.random.default_rng([seed, 3])
-    part = rng.permutation(np.arange(len(disorder)) % PARTS)
-    gain, of_top1 = np.zeros((2, len(disorder)))
+    known, group = asked_of_thinned(gallery, cohort=cohort, trained=trained, rng=rng, progress=progress)
+    people, first, place = np.unique(known.person, return_index=True, return_inverse=True)
+    part = rng.permutation(np.arange(len(people)) % PARTS)[place]
+    gains = -rank_measures(true_ranks(known.distances, known.disorder))
     for number in range(PARTS):
         inside = part == number
-        best = best_candidate(values[:, ~inside], disorder[~inside])
-        gain[inside], of_top1[inside] = (of[best, inside] - of[0, inside] for of in (values, top1))
-    _, place = np.unique(disorder, return_inverse=True)
-    both = np.stack([gain, of_top1])
-    drawn = bootstrap_means(both, np.ones(len(disorder), np.intp), place, rng=rng)
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=1)
-    means = [mean_per_disorder(of, disorder) for of in both]
-    best = best_candidate(values, disorder)
-    figures = np.stack([means, low, high], axis=1).ravel().tolist()
-    return TunedMethod(CANDIDATES[best], objective, len(disorder), *figures)
+        terms = size_terms(known.only(~inside), group[~inside])
+        gains[:, inside] += rank_measures(terms.ranks(known.only(inside)))
+    shares = disorder_shares(group)
+    of_person = np.array([np.bincount(place, shares * gain) / np.bincount(place, shares) for gain in gains])
+    _, disorder = np.unique(known.disorder[first], return_inverse=True)
+    drawn = bootstrap_means(of_person, np.ones(len(people), np.intp), disorder, rng=rng)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=1).tolist()
+    means = [mean_per_disorder(of, disorder) for of in of_person]
+    method = Method(FULL.fusion, "size-aware", **size_terms(known, group)._asdict())
+    return TunedMethod(method, len(people), tuple(map(Gain, MEASURES, means, low, high)))
 
 
-def best_candidate(values: Float64s, disorder: Ints) -> int:
-    """The best by mean over disorders; the first one, unless the best is better by more than its standard error."""
-    best = int(np.argmax([mean_per_disorder(of, disorder) for of in values]))
-    gain = values[best] - values[0]
-    _, place, counts = np.unique(disorder, return_inverse=True, return_counts=True)
-    means = np.bincount(place, gain) / counts
-    variance = np.bincount(place, (gain - means[place]) ** 2) / np.maximum(counts - 1, 1) / counts
-    error = np.sqrt(variance.sum()) / len(counts)
-    return best if means.mean() > error else 0
+def asked_of_thinned(
+    gallery: AnyGallery,
+    *,
+    rng: np.random.Generator,
+    cohort: Cohort | None = None,
+    trained: Collection[str] = (),
+    progress: Progress = silent,
+) -> tuple[KnownPatients, Ints]:
+    """Patients with `full` distances to thinned galleries without them; and numbers, one for each gallery and disorder.
+
+    A thinned gallery has this one's numbers of patients, dealt anew among the disorders; but every disorder loses one
+    patient at least, so that who is asked about is known by no number. So disorders with one patient are not there.
+    """
+    index = index_of(gallery)
+    roster, sizes = index.roster, index.roster.patients_of_disorder
+    embeddings = index.raw_embeddings(np.arange(len(roster.image_ids))).astype(np.float32)
+    encodings, labels = Encodings(roster.image_ids, embeddings, index.encoder), roster.labels()
+    found: list[KnownPatients] = []
+    while len(found) < GALLERIES and sum(len(known.disorder) for known in found) < MOST_PATIENTS and sizes.max() > 1:
+        progress(len(found), GALLERIES)
+        kept = thinned(labels, np.minimum(rng.permutation(sizes), sizes - 1).tolist(), rng=rng)
+        inside = {*trained, *(label.patient_id for label in kept)}
+        searcher = searcher_of(Cohort.join(encodings, kept))
+        found.append(known_patients(searcher, index, FULL, rng=rng, cohort=cohort, trained=inside))
+    progress(GALLERIES, GALLERIES)
+    known = [each.only(each.present) for each in found]
+    people = {person for each in known for person in each.person.tolist()}
+    require_enough(disorders=int((sizes > 1).sum()), patients=len(people))
+    groups = [each.disorder + number * len(sizes) for number, each in enumerate(known)]
+    return KnownPatients.joined(known), np.concatenate(groups)
 
 
-def log_likelihoods(known: KnownPatients) -> Float64s:
-    """Of the true disorders, by a softmax of the distances whose sharpness fits best."""
-    rows = np.arange(len(known.disorder))
-    best, most = np.zeros(len(rows)), -np.inf
-    for sharpness in SHARPNESSES:
-        logits = -sharpness * known.distances
+def size_terms(known: KnownPatients, group: Ints) -> SizeTerms:
+    """The terms under which the true disorders are likeliest, in a softmax of the distances (eq:size-terms).
+
+    Every group of patients counts the same, and terms are drawn towards zero.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415 heavy
+
+    there, rows, share = np.isfinite(known.distances), np.arange(len(group)), disorder_shares(group)
+    middle, spread = known.distances[there].mean(), known.distances[there].std()
+    closeness = np.where(there, middle - known.distances, 0) / max(spread, 1e-9)
+    logs = np.log(np.maximum(known.gallery_patients, 1))
+    features = np.stack([closeness, -logs, closeness * logs], axis=-1)
+    ridge = RIDGE / len(np.unique(known.person)) * np.array([0, 1, 1])
+
+    def loss(weights: Float64s) -> tuple[float, Float64s]:
+        logits = np.where(there, features @ weights, -np.inf)
         logits -= logits.max(axis=1, keepdims=True)
-        values = logits[rows, known.disorder] - np.log(np.exp(logits).sum(axis=1))
-        if (mean := mean_per_disorder(values, known.disorder)) > most:
-            best, most = values, mean
-    return best
+        sums = np.exp(logits).sum(axis=1)
+        of_true = logits[rows, known.disorder] - np.log(sums)
+        expected = np.einsum("pd,pdf->pf", np.exp(logits) / sums[:, np.newaxis], features)
+        slope = ridge * weights - share @ (features[rows, known.disorder] - expected)
+        return float(ridge @ weights**2) / 2 - float(share @ of_true), slope
 
-
-def _objective(ranks: Ints) -> Float64s:
-    """The paper's objective of each patient, in percent."""
-    weights = np.array(list(IMPORTANCE.values()))
-    values: Float64s = 100 * (ranks[:, np.newaxis] <= np.array(TOPS)) @ weights
-    return values
+    sharpness, of_size, of_both = minimize(loss, [1.0, 0.0, 0.0], jac=True, method="L-BFGS-B", bounds=BOUNDS).x
+    terms = (of_size * spread - of_both * middle) / sharpness, of_both / sharpness
+    return SizeTerms(*(round(float(term), DECIMALS) for term in terms))

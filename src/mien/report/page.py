@@ -22,6 +22,8 @@ from mien.report.sections import SECTIONS, Section
 from mien.report.tables import WORDS, Column, Shown, columns_of, has_published, in_words
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from mien.report.reproduction import Reproduction
 
 ROWS_SHOWN = 8  # a longer table is folded up below its figure
@@ -54,27 +56,34 @@ class _Part(NamedTuple):
 
 def page(done: Reproduction, figures: Path) -> str:
     """The HTML, with the figures of that folder inside."""
-    import jinja2  # noqa: PLC0415 only here
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mien.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"in_words": in_words, "anchor": lambda paper: paper.lower().replace(" ", "-")}
     errors = [Shown(f"{cell.error:+.2f}") for cell in done.cells]
-    return environment.get_template("reproduction.html").render(
-        done=done,
-        notice=NOTICE,
-        normalised=NORMALISED,
-        words=WORDS,
-        cards=list(_cards(rows_of(done.tables, "headline", Result))),
-        error=mean_absolute_error(done.cells),
-        worst=worst(done.cells),
-        agreement=_data_address(figures / "agreement.svg"),
-        cells=[*columns_of(done.cells), Column("Difference (points)", numeric=True, cells=errors)],
-        parts=list(_parts(figures, done.tables, done.findings)),
-        left_out=list(_left_out(done.protocol)),
-        seed=done.protocol["bootstrap"]["seed"],
+    return (
+        environment()
+        .get_template("reproduction.html")
+        .render(
+            done=done,
+            notice=NOTICE,
+            normalised=NORMALISED,
+            words=WORDS,
+            cards=list(_cards(rows_of(done.tables, "headline", Result))),
+            error=mean_absolute_error(done.cells),
+            worst=worst(done.cells),
+            agreement=data_address(figures / "agreement.svg"),
+            cells=[*columns_of(done.cells), Column("Difference (points)", numeric=True, cells=errors)],
+            parts=list(_parts(figures, done.tables, done.findings)),
+            left_out=list(_left_out(done.protocol)),
+            seed=done.protocol["bootstrap"]["seed"],
+        )
     )
+
+
+def environment() -> Environment:
+    """Renders the templates of reports."""
+    from jinja2 import Environment, PackageLoader  # noqa: PLC0415 only here
+
+    made = Environment(loader=PackageLoader("mien.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {"in_words": in_words, "anchor": lambda paper: paper.lower().replace(" ", "-")}
+    return made
 
 
 def _cards(headline: Sequence[Result]) -> Iterator[_Card]:
@@ -92,7 +101,7 @@ def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterat
         needed = {*section.tables, *(FIGURES[name][0] for name in section.figures)}
         if not needed & tables.keys():
             continue  # its experiment was not asked for
-        addresses = [_data_address(figures / f"{name}.svg") for name in section.figures if name in drawn]
+        addresses = [data_address(figures / f"{name}.svg") for name in section.figures if name in drawn]
         shown = [
             _Table(name, title, columns, has_published(columns), bool(addresses) and len(rows) > ROWS_SHOWN)
             for name, title in section.tables.items()
@@ -120,5 +129,6 @@ def _counted(ids: Sequence[str]) -> str:
     return f"{len(ids):,}: {shown_ids(ids)}"
 
 
-def _data_address(path: Path) -> str:
+def data_address(path: Path) -> str:
+    """A figure as an address that holds it."""
     return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"

@@ -9,11 +9,20 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from mien.core.answers import NOTICE, CalibrationFacts, PredictionSet, RankedDisorder, Ranking, without_nothing
+from mien.core.answers import (
+    CalibrationFacts,
+    PredictionSet,
+    RankedDisorder,
+    RankedGene,
+    Ranking,
+    notice_for,
+    without_nothing,
+)
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError, shown
 from mien.core.examination import DisorderEvidence, Examination, Standing
 from mien.core.gallery_part import NearestPatient
+from mien.core.genes import Description
 from mien.core.method import Method
 from mien.storage.outputs import private_file
 from mien.storage.sharded import AnyGallery
@@ -23,6 +32,7 @@ DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
 BANDS = {"very close": 0.6, "close": 0.75, "fair": 0.9, "far": float("inf")}  # distances are below these
 BANDS_IN_WORDS = {band: f"below {end}" if end < 2 else "everything else" for band, end in BANDS.items()}
+COARSE_LISTED = 10  # disorders in a coarse answer
 SHARED_DIGITS = 3  # of what a service tells: two photos of one face differ by more
 SMALL = 3  # disorders of fewer patients are small: an average of one photo is that photo
 SMALL_DIGITS = 2
@@ -39,9 +49,16 @@ def ranking_document(rankings: Sequence[Ranking], gallery: AnyGallery, method: M
         "tool": {"name": "mien", "version": __version__},
         "method": method.as_dict(),
         "gallery": gallery.as_dict(),
-        "queries": [plain(ranking) for ranking in rankings],
-        "notice": NOTICE,
+        "queries": [_with_curies(plain(ranking), gallery.descriptions) for ranking in rankings],
+        "notice": notice_for(gallery.encoder),
     }
+
+
+def _with_curies(query: dict[str, Any], descriptions: Mapping[str, Description]) -> dict[str, Any]:
+    """Adds to each line what its disorder is in OMIM or Orphanet, if the gallery's disorders are described."""
+    for line in (*query["disorders"], *query.get("genes", ())) if descriptions else ():
+        line["curie"] = descriptions[line["disorder_id"]].curie if line["disorder_id"] in descriptions else None
+    return query
 
 
 def examination_document(examination: Examination, gallery: AnyGallery, method: Method) -> dict[str, Any]:
@@ -54,8 +71,24 @@ def examination_document(examination: Examination, gallery: AnyGallery, method: 
 
 
 def coarse_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with bands instead of distances: from distances, an embedding could be reconstructed."""
-    return {**document, "bands": BANDS_IN_WORDS, "queries": [_coarse(query) for query in document["queries"]]}
+    """The document with bands instead of distances, and the first disorders only.
+
+    From distances, and from ranks in long lists as well, an embedding could be reconstructed.
+    """
+    return {**document, "bands": BANDS_IN_WORDS, "queries": [_coarse(_first(query)) for query in document["queries"]]}
+
+
+def _first(query: Mapping[str, Any]) -> dict[str, Any]:
+    """The first disorders and genes of a query; what other photos say of disorders is their order among these."""
+    lines = [dict(line) for line in query["disorders"][:COARSE_LISTED]]
+    for name in ("alone", "without"):
+        standings = [line.get(name, ()) for line in lines]
+        ranks_by = [sorted(one["rank"] for one in of_photo) for of_photo in zip(*standings, strict=True)]
+        for line, own in zip(lines, standings, strict=True):
+            if own:
+                line[name] = [{"rank": 1 + r.index(one["rank"])} for one, r in zip(own, ranks_by, strict=True)]
+    genes = {"genes": query["genes"][:COARSE_LISTED]} if "genes" in query else {}
+    return {**query, "disorders": lines, **genes}
 
 
 def shared_document(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +96,11 @@ def shared_document(document: Mapping[str, Any]) -> dict[str, Any]:
     queries = [
         {
             **{name: _rounded(name, value, SHARED_DIGITS) for name, value in query.items()},
-            "disorders": [_shared(line, small=is_small(line)) for line in query["disorders"]],
+            **{
+                name: [_shared(line, small=is_small(line)) for line in query[name]]
+                for name in ("disorders", "genes")
+                if name in query
+            },
         }
         for query in document["queries"]
     ]
@@ -112,7 +149,7 @@ def _coarse(value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Named tuples as dictionaries, distances rounded."""
-    if isinstance(value, Ranking | RankedDisorder):
+    if isinstance(value, Ranking | RankedDisorder | RankedGene):
         return {name: plain(item) for name, item in without_nothing(value).items()}
     if isinstance(value, DisorderEvidence | Standing | NearestPatient | PredictionSet | CalibrationFacts):
         return {name: plain(item) for name, item in value._asdict().items()}
@@ -122,22 +159,24 @@ def plain(value: Any) -> Any:
 
 
 def ranking_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row per query and disorder; the last columns say where the numbers come from."""
+    """One row per query and disorder, or gene; the last columns say where the numbers come from."""
     encoder = document["gallery"]["encoder"]
     for query in document["queries"]:
-        for line in query["disorders"]:
+        for line in query.get("genes", query["disorders"]):
             standings = [key for key in ("alone", "without") if key in line]  # by each photo alone, by all but each
             yield {
                 "patient_id": query["patient_id"],
                 "image_ids": json.dumps(query["image_ids"]),
                 "excluded_gallery_patients": json.dumps(query["excluded_gallery_patients"]),
                 **{name: value for name, value in line.items() if not isinstance(value, list)},
+                **({"disorder_ids": json.dumps(line["disorder_ids"])} if "disorder_ids" in line else {}),
                 **_sureness_columns(query, line),
                 **{f"ranks_{key}": json.dumps([standing["rank"] for standing in line[key]]) for key in standings},
                 "method": json.dumps(document["method"]),
                 "gallery_generation": document["gallery"]["generation"],
                 "encoder": None if encoder is None else str(Encoder.from_dict(encoder)),
                 "mien_version": document["tool"]["version"],
+                "notice": document["notice"],
             }
 
 
@@ -145,7 +184,8 @@ def _sureness_columns(query: Mapping[str, Any], line: Mapping[str, Any]) -> dict
     if "prediction_set" not in query:
         return {}
     none = {"none_of_these": query["none_of_these"]} if "none_of_these" in query else {}  # not where it is coarse
-    inside = line["disorder_id"] in query["prediction_set"]["disorder_ids"]
+    own = line.get("disorder_ids", [line["disorder_id"]])
+    inside = not set(own).isdisjoint(query["prediction_set"]["disorder_ids"])
     return {
         **none,
         "in_prediction_set": str(inside).lower(),
@@ -187,9 +227,9 @@ def separated(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> str:
     return file.getvalue()
 
 
-def check_out(path: Path, *, inputs: Sequence[Path], galleries: Sequence[Path]) -> None:
+def check_out(path: Path, *, inputs: Sequence[Path], galleries: Sequence[Path], any_suffix: bool = False) -> None:
     """Refuses a file name that names no format, or would overwrite what the ranking is made of."""
-    if path.suffix.lower() not in SUFFIXES:
+    if not any_suffix and path.suffix.lower() not in SUFFIXES:
         raise MienError(f"{path}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
     inside = any(path.resolve().is_relative_to(gallery.resolve()) for gallery in galleries)
     if inside or path.resolve() in [file.resolve() for file in inputs]:

@@ -7,24 +7,40 @@ from mien.core.calibration import Calibration
 
 FEWEST_TO_SAY = 10  # left-out patients with such an answer
 LIKELY_NONE = 0.5
+CLEAR = 0.2  # with a smaller probability, the first disorder is no clear match
 
 
-def sureness_in_words(ranking: Ranking) -> list[str]:
-    """Sentences about an answer with a calibration; none without."""
+def answer_in_words(ranking: Ranking, *, coarse: bool = False) -> list[str]:
+    """What an answer says and how sure it is, the most important sentence first; nothing of that where it is coarse."""
     facts, none, chosen = ranking.calibration, ranking.none_of_these, ranking.prediction_set
-    if facts is None or none is None or chosen is None:
-        return []
     first = ranking.disorders[0]
-    name = first.disorder_name or first.disorder_id
-    lines = [f"{name} has a probability of {percent(first.probability or 0)}. {such_answers(facts)}"]
+    name, probability = first.disorder_name or first.disorder_id, percent(first.probability or 0)
+    if coarse:
+        return [f"Most like {name}.", "This service does not say how sure that is."]
+    if facts is None or none is None or chosen is None:
+        unknown = "How sure that is, is not known: whoever runs this gallery can find out with 'mien calibrate'."
+        return [f"Most like {name}.", unknown]
     if none > LIKELY_NONE:
-        lines.append(f"Possibly none of these: with {percent(none)}, the disorder is not in this gallery.")
+        lines = [
+            f"Possibly none of these: with {percent(none)}, the disorder is not in this gallery.",
+            f"Its most similar one is {name}, with {probability}. {such_answers(facts)}",
+        ]
     else:
-        lines.append(f"None of these: {percent(none)}.")
+        clear = (first.probability or 0) >= CLEAR
+        match = f"Most like {name}, with" if clear else f"No clear match: the closest, {name}, has"
+        lines = [
+            f"{match} a probability of {probability}.",
+            f"{such_answers(facts)} That the disorder is not in this gallery: {percent(none)}.",
+        ]
+    likeliest = max(ranking.disorders, key=lambda line: line.probability or 0)
+    if percent(likeliest.probability or 0) != probability:
+        other = likeliest.disorder_name or likeliest.disorder_id
+        lines.append(f"More probable, for so many patients, is {other} at rank {likeliest.rank}.")
     count = len(chosen.disorder_ids)
     of_set = f"{count} disorder{'s' * (count > 1)}" if count else "no disorder: none is close enough"
+    share = percent(chosen.coverage)
     lines.append(
-        f"The list that holds the true disorder of {percent(chosen.coverage)} of patients, where the gallery has it,"
+        f"The {share} list, which holds the true disorder for {share} of patients whose disorder is in the gallery,"
         f" has {of_set}."
     )
     if facts.stale:
@@ -39,14 +55,15 @@ def such_answers(facts: CalibrationFacts) -> str:
     """How often an answer as sure as this one was right.
 
     >>> such_answers(CalibrationFacts(90, 1, False, 0.05, 2.0, 77, 54, ""))
-    'Of 77 left-out patients with such an answer, 7 in 10 had the first disorder.'
+    'Of 77 patients of this gallery who were left out and got an answer as sure as this, rank 1 was right for 7 in 10.'
     """
     patients, right = facts.patients_with_such_an_answer, facts.of_them_right
     if patients < FEWEST_TO_SAY:
-        return f"Only {patients} left-out patients had such an answer: too few to say how often it is right."
+        return f"Only {patients} left-out patients got an answer as sure as this: too few to say how often it is right."
     share = round(10 * right / patients)
     words = {0: "hardly any", 10: "nearly all"}.get(share, f"{share} in 10")
-    return f"Of {patients} left-out patients with such an answer, {words} had the first disorder."
+    left_out = f"Of {patients:,} patients of this gallery who were left out and got an answer as sure as this"
+    return f"{left_out}, rank 1 was right for {words}."
 
 
 def percent(share: float) -> str:

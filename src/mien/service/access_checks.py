@@ -15,7 +15,7 @@ from mien.core.errors import MienError
 from mien.service.addresses import address_group
 from mien.service.problems import Problem, busy, log, problem_of
 from mien.service.settings import Settings
-from mien.service.tokens import ANYBODY, Asker, People, Person, hash_of
+from mien.service.tokens import ANYBODY, NOBODY, Asker, People, Person, hash_of
 from mien.service.wrong_tokens import WrongTokens
 
 POLICY = {
@@ -34,7 +34,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without any, browsers hide the origin of their own forms
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
@@ -48,6 +48,8 @@ NEEDED_RIGHT = {  # by how the path begins; the first that fits counts
     "/v1/disorders/": "gallery",
     "/encode": "embeddings",
     "/crop": "faces",
+    "/v1/faces/": "faces",
+    "/v1/composites/": "faces",
     "/metrics": "metrics",
     "": "rank",
 }
@@ -93,7 +95,12 @@ class AccessChecks:
         headers = Headers(scope=scope)
         check_origin(scope, headers, self.settings)
         address = address_group(scope["client"][0] if scope.get("client") else None)
-        person = ANYBODY if self.people is None else self._holder(self.people, headers, address)
+        if self.people is None:
+            person = ANYBODY
+        elif scope["path"] == "/v1/health" and "authorization" not in headers:
+            person = NOBODY  # a watchdog needs no token to see that the service lives
+        else:
+            person = self._holder(self.people, headers, address)
         scope["asker"] = Asker(person, address)
         right = next(right for begin, right in NEEDED_RIGHT.items() if scope["path"].startswith(begin))
         if right is not None and right not in person.rights:
@@ -125,7 +132,8 @@ class AccessChecks:
 def people_of(settings: Settings) -> People | None:
     """Who may use the service; None: anybody."""
     if settings.token is not None:
-        return People([Person("token holder", token_sha256=hash_of(settings.token))])
+        name = "token holder"
+        return People([Person(name, token_sha256=hash_of(name, settings.token))])
     return None if settings.tokens is None else People(path=settings.tokens)
 
 

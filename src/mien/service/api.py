@@ -88,9 +88,11 @@ def api_routes(ranker: PatientRanker) -> APIRouter:
         return await queue.run_short(lambda: json_response(disorder_document(newest(), disorder_id)))
 
     @routes.get("/health", response_model=None, responses={200: {"model": Health}})
-    async def health() -> Response:
-        """Whether the service can do its work."""
+    async def health(request: Request) -> Response:
+        """Whether the service can do its work; more than that only with a token, where there are tokens."""
         opened = await queue.run_short(newest)
+        if not asker_of(request).person.rights:
+            return json_response({"status": "ok"})
         document = {
             "status": "ok",
             "version": __version__,
@@ -110,7 +112,8 @@ def ranked_photos(ranker: PatientRanker, asker: Asker, form: Form) -> dict[str, 
         raise Problem(422, "no-photos", "send at least one photo in the field 'photos'")
     options = PhotoOptions.model_validate(form.fields)
     method, top = options.chosen_method, options.limit
-    return ranker.rank_photos(asker, form.uploads, method, top, skip_refused=options.skip_refused).document
+    how = {"skip_refused": options.skip_refused, "by_gene": options.by == "gene"}
+    return ranker.rank_photos(asker, form.uploads, method, top, **how).document
 
 
 def ranked_embeddings(ranker: PatientRanker, asker: Asker, body: bytes) -> dict[str, Any]:
@@ -119,7 +122,8 @@ def ranked_embeddings(ranker: PatientRanker, asker: Asker, body: bytes) -> dict[
         detail = "this service takes photos only: with made-up embeddings the gallery could be sounded out"
         raise Problem(403, "coarse", detail)
     asked = EmbeddingsQuery.model_validate_json(body)
-    return ranker.rank_query(asker, asked.query, asked.chosen_method, asked.limit, each_photo=asked.each_photo).document
+    how = {"each_photo": asked.each_photo, "by_gene": asked.by == "gene"}
+    return ranker.rank_query(asker, asked.query, asked.chosen_method, asked.limit, **how).document
 
 
 def described(gallery: Gallery) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from mien.service.access_checks import AccessChecks, people_of
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog
 from mien.service.audit_middleware import AuditMiddleware
+from mien.service.face_routes import face_routes
 from mien.service.galleries import ServedGallery
 from mien.service.official_routes import official_routes
 from mien.service.pages import page_routes
@@ -61,6 +62,7 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     app.state.cannot_encode = ranker.cannot_encode
     app.include_router(page_routes(ranker))
     app.include_router(api_routes(ranker))
+    app.include_router(face_routes(ranker))
     app.include_router(official_routes(ranker))
     app.mount("/static", StaticFiles(packages=[("mien.service", "static")]))
     for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):

@@ -1,4 +1,4 @@
-"""The audit log: who asked what and when, and nothing about patients. Changes of its lines can be detected.
+"""The audit log: who asked what and when, and of patients only whose kept faces were shown. Changes can be detected.
 
 Each line is a JSON object. `hash` covers the rest of the line, `previous` is the hash of the line before. So a line
 that is changed, dropped or inserted breaks the chain. Lines that are cut off at the end do not: note the last hash

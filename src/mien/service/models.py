@@ -48,6 +48,7 @@ class Options(MethodFields):  # type: ignore[misc]
     """How to rank; without any, the full method."""
 
     top: Annotated[int, Field(ge=1, le=100_000)] | Literal["all"] = Field(10, description="How many disorders to list.")
+    by: Literal["disorder", "gene"] = Field("disorder", description="gene: also genes, not what each photo says.")
 
     @property
     def chosen_method(self) -> Method:
@@ -137,13 +138,13 @@ class Case(BaseModel):
     distance: float | None = None
 
 
-class RankedDisorder(BaseModel):
-    """A line of the answer. Coarse services give a band instead of distances."""
+class RankedLine(BaseModel):
+    """What lines of disorders and of genes have in common. Coarse services give a band instead of distances."""
 
     rank: int
     disorder_id: str
     disorder_name: str | None
-    omim: str | None
+    curie: str | None = Field(None, description="In OMIM, Orphanet or elsewhere, where the disorders are described.")
     distance: float | None = None
     nearest_distance: float | None = None
     centroid_distance: float | None = None
@@ -154,9 +155,25 @@ class RankedDisorder(BaseModel):
     gallery_patients: int
     probability: float | None = Field(None, description="With a calibration; of all disorders and none of these, one.")
     log10_likelihood_ratio: float | None = Field(None, description="Against none of these; capped.")
+
+
+class RankedDisorder(RankedLine):
+    """A line of the answer."""
+
+    omim: str | None
     nearest_cases: list[Case] | None = None
     alone: list[Standing] | None = Field(None, description="By each photo alone, in the order of image_ids.")
     without: list[Standing] | None = Field(None, description="By all photos but this one.")
+
+
+class RankedGene(RankedLine):
+    """A gene, and its nearest disorder; those as far away have the same rank."""
+
+    gene_symbol: str | None = Field(description="null for a disorder without a gene.")
+    entrez_id: str | None
+    hgnc_id: str | None
+    ensembl_id: str | None
+    disorder_ids: list[str] = Field(description="All disorders of this gene; its probability is that of any of them.")
 
 
 class RankedQuery(BaseModel):
@@ -169,6 +186,8 @@ class RankedQuery(BaseModel):
     none_of_these: float | None = Field(None, description="Probability that the disorder is not in the gallery.")
     prediction_set: dict[str, Any] | None = Field(None, description="Coverage, and the ids of the disorders.")
     calibration: dict[str, Any] | None = Field(None, description="What stands behind the probabilities.")
+    genes: list[RankedGene] | None = Field(None, description="The closest first, if they were asked for.")
+    not_described: list[str] | None = Field(None, description="Disorders of which nobody said what genes they have.")
 
 
 class RankAnswer(BaseModel):
@@ -205,7 +224,9 @@ class GalleryAnswer(GalleryState):
     patients_per_disorder: dict[str, float] | None
     images_per_disorder: dict[str, float] | None
     learned: list[str] = Field(description="What is stored beside it: calibrations by method, the tuned method.")
+    described_disorders: int = Field(description="Of which it is known what genes they have, or that they have none.")
     bytes_on_disk: int
+    faces_kept: int
     disorder_list: list[DisorderState]
 
 
@@ -220,11 +241,11 @@ class Health(BaseModel):
     """Whether the service can do its work."""
 
     status: Literal["ok"]
-    version: str
-    generation: int
-    encodes_photos: bool
-    map_drawn: bool = Field(description="Whether the map of disorders shows this generation.")
-    under_way: int = Field(description="Requests that are being worked on.")
+    version: str | None = Field(None, description="This and all else only with a token, where there are tokens.")
+    generation: int | None = None
+    encodes_photos: bool | None = None
+    map_drawn: bool | None = Field(None, description="Whether the map of disorders shows this generation.")
+    under_way: int | None = Field(None, description="Requests that are being worked on.")
 
 
 class ProblemDocument(BaseModel):

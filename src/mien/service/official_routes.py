@@ -11,15 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import cv2
-import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from mien.core.cohort import Query
 from mien.core.encoder import VIEWS
 from mien.core.method import FULL
-from mien.report.rankings import BANDS
+from mien.encoding.alignment import png_of
+from mien.report.gene_exports import official_answer
 from mien.service.api import PROBLEMS, body_of
 from mien.service.models import Base64Photo
 from mien.service.patient_ranker import PatientRanker
@@ -40,7 +39,7 @@ def official_routes(ranker: PatientRanker) -> APIRouter:
     """All routes of the official service."""
     routes = APIRouter(responses=PROBLEMS, tags=["as the official service"])
     base64_photo = body_of("application/json", Base64Photo.model_json_schema()), read_json, photo_of
-    read_file = partial(read_form, settings=ranker.settings, name="file")
+    read_file = partial(read_form, settings=ranker.settings, names=["file"])
     file_photo = body_of("multipart/form-data", FILE), read_file, only_photo
 
     def add_route(path: str, answer: AnswerPhoto, sent_as: tuple[dict[str, Any], Any, Any]) -> None:
@@ -83,32 +82,14 @@ def only_photo(form: Form) -> bytes:
 
 
 def predict(ranker: PatientRanker, asker: Asker, content: bytes) -> dict[str, Any]:
-    """All disorders for one photo, the closest first."""
+    """All disorders and their genes for one photo, the closest first."""
     encoder = ranker.loaded_encoder()
     encoded = ranker.encode_one(content)
     query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
-    answer = ranker.rank_query(asker, query, FULL, None, each_photo=False)
+    answer = ranker.rank_query(asker, query, FULL, None, each_photo=False, by_gene=None)
     hashed = (encoder.encoder.weights_sha256 or "")[:12]
-    return {
-        "model_version": f"{encoder.encoder.name} {hashed}".strip(),
-        "gallery_version": str(answer.gallery.generation),
-        "suggested_genes_list": [],  # a gallery knows disorders, not genes
-        "suggested_syndromes_list": [syndrome(line) for line in answer.document["queries"][0]["disorders"]],
-    }
-
-
-def syndrome(line: dict[str, Any]) -> dict[str, Any]:
-    """A ranked disorder under the official keys. A coarse service gives the end of the band as the distance."""
-    distance = min(BANDS[line["band"]], 1.0) if "band" in line else line["distance"]
-    number = (line["omim"] or "").rpartition(":")[2]
-    return {
-        "syndrome_name": line["disorder_name"] or line["disorder_id"],
-        "omim_id": int(number) if number.isdecimal() else None,
-        "distance": distance,
-        "gestalt_score": distance,
-        "image_id": line["nearest_image_id"],
-        "subject_id": line["nearest_patient_id"],
-    }
+    version = f"{encoder.encoder.name} {hashed}".strip()
+    return official_answer(answer.document["queries"][0], version, str(answer.gallery.generation))
 
 
 def encode(ranker: PatientRanker, _asker: Asker, content: bytes) -> dict[str, Any]:
@@ -128,6 +109,4 @@ def encode(ranker: PatientRanker, _asker: Asker, content: bytes) -> dict[str, An
 
 def crop(ranker: PatientRanker, _asker: Asker, content: bytes) -> dict[str, Any]:
     """The aligned face of one photo, as PNG in base64."""
-    face = ranker.crop_one(content)
-    _, png = cv2.imencode(".png", np.ascontiguousarray(face[..., ::-1]))
-    return {"crop": base64.b64encode(png.tobytes()).decode()}
+    return {"crop": base64.b64encode(png_of(ranker.crop_one(content))).decode()}

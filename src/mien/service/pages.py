@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from importlib import resources
@@ -14,22 +14,27 @@ import jinja2
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from mien.core.answers import NOTICE
+from mien.core.answers import notice_for
 from mien.core.errors import InvalidMethodError
 from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
+from mien.report.make_up import make_up_in_words
 from mien.report.rankings import PARTS, ranking_rows, separated
+from mien.report.sureness import answer_in_words, percent
 from mien.service.api import disorder_list
+from mien.service.disorder_links import links_of
 from mien.service.disorder_map import FEWEST, Place, place_of_patient
 from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker, RefusedPhotosProblem, UploadResult
 from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, asker_of, note_for_audit, read_form
 from mien.service.tokens import Asker
+from mien.service.two_patients import PATIENTS, in_common
+from mien.storage.faces import Faces
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
-SHOWN_IN_FILE = 30  # disorders of a report
+FIRST_SHOWN = 10  # disorders of a list, as long as nobody asks for more
 MEDIA_TYPES = {"json": "application/json", "tsv": "text/tab-separated-values", "html": "text/html"}
 
 
@@ -44,18 +49,34 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
 
     @routes.post("/")
     async def rank(request: Request) -> Response:
+        return await answered(request, ["photos"], pages.answer, pages.refusal)
+
+    @routes.get("/two")
+    async def two() -> Response:
+        return await queue.run_short(lambda: HTMLResponse(pages.two_patients()))
+
+    @routes.post("/two")
+    async def rank_two(request: Request) -> Response:
+        return await answered(request, PATIENTS, pages.answer_two, pages.refuse_two)
+
+    async def answered(
+        request: Request,
+        names: Sequence[str],
+        answer: Callable[[Asker, Form], tuple[Response, dict[str, Any]]],
+        refuse: Callable[[Problem, Form], Response],
+    ) -> Response:
         form = Form({}, [])
         try:
             with queue.place():
-                form = await queue.receive(request, partial(read_form, settings=ranker.settings))
-                response, document = await queue.run(pages.answer, asker_of(request), form)
+                form = await queue.receive(request, partial(read_form, settings=ranker.settings, names=names))
+                response, document = await queue.run(answer, asker_of(request), form)
                 note_for_audit(request, document)
                 return response
         except Exception as error:
             problem = problem_of(error)
             if form.fields.get("download"):
                 return problem.response
-            return await queue.run_short(lambda: pages.refusal(problem, form))
+            return await queue.run_short(lambda: refuse(problem, form))
 
     @routes.get("/gallery")
     async def gallery() -> Response:
@@ -69,9 +90,11 @@ class Pages:
 
     def __init__(self, ranker: PatientRanker) -> None:
         self.ranker = ranker
+        self.make_up: dict[str, Mapping[str, str]] = {}
         self.templates = jinja2.Environment(
             loader=jinja2.PackageLoader("mien.service"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
+        self.templates.globals.update(percentage=percent, version=__version__, first_shown=FIRST_SHOWN)
 
     def start(self) -> Response:
         """The start page."""
@@ -96,9 +119,9 @@ class Pages:
         if download:
             with_faces = fields.get("faces_in_file") == "on"
             return self._file(answer, download, with_faces=with_faces), answer.document
-        shown = self._shown(answer)
+        shown = self._shown(answer, with_faces=asker.may("faces") and not self.ranker.settings.coarse)
         coarse = self.ranker.settings.coarse
-        place = None if coarse else place_of_patient(answer.disorders, self.ranker.gallery.map)
+        place = None if coarse else place_of_patient(answer.ranking.disorders, self.ranker.gallery.map)
         shown["answer"]["map"] = self._map(answer.gallery, place)
         html = self._render_page(answer.document["gallery"], **shown, chosen=fields.get("patient"))
         return HTMLResponse(html), answer.document
@@ -107,6 +130,31 @@ class Pages:
         """The page with what was wrong."""
         gallery, chosen = self.ranker.gallery.newest().as_dict(), form.fields.get("patient")
         html = self._render_page(gallery, problem=problem.document, photos=cards, chosen=chosen)
+        return HTMLResponse(html, problem.status, problem.headers)
+
+    def two_patients(self, **values: Any) -> str:
+        """The page for two patients, side by side."""
+        return self._render_page(self.ranker.gallery.newest().as_dict(), "two.html", **values)
+
+    def answer_two(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
+        """Two patients ranked: what each is most like, and what both are."""
+        answers = []
+        for name in PATIENTS:
+            if self.ranker.demo_patients:
+                answers.append(self.ranker.rank_demo(asker, form.fields.get(name, ""), FULL, None))
+            elif uploads := [upload for upload in form.uploads if upload.field == name]:
+                answers.append(self.ranker.rank_photos(asker, uploads, FULL, None, skip_refused=True))
+            else:
+                raise Problem(422, "no-photos", "Choose at least one photo of each patient.")
+        queries = [query for answer in answers for query in answer.document["queries"]]
+        pair = in_common(*(query["disorders"] for query in queries))
+        crops = [[card["crop"] for card in self._cards(answer.uploads) if card["crop"]] for answer in answers]
+        html = self.two_patients(pair=pair, crops=crops, chosen=form.fields)
+        return HTMLResponse(html), {**answers[0].document, "queries": queries}
+
+    def refuse_two(self, problem: Problem, form: Form) -> Response:
+        """The page with what was wrong."""
+        html = self.two_patients(problem=problem.document, chosen=form.fields)
         return HTMLResponse(html, problem.status, problem.headers)
 
     def gallery(self) -> Response:
@@ -118,16 +166,39 @@ class Pages:
             self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=self._map(gallery, None))
         )
 
-    def _shown(self, answer: Answer, *, pictures: bool = True) -> dict[str, Any]:
-        """What page and file show of an answer."""
+    def _shown(self, answer: Answer, *, pictures: bool = True, with_faces: bool = False) -> dict[str, Any]:
+        """What page and file show of an answer; `with_faces`, if the gallery keeps some."""
         truth = answer.truth and {"disorder_id": answer.truth.disorder_id, "disorder_name": answer.truth.name}
         cards = self._cards(answer.uploads, pictures=pictures)
         if not cards:  # a simulated patient has no photos
             image_ids = answer.document["queries"][0]["image_ids"]
             cards = [{"image_id": image_id, "encoded": True} for image_id in image_ids]
         [query] = answer.document["queries"]
-        queries = [{**query, "disorders": [with_all_parts(line) for line in query["disorders"]]}]
-        return {"answer": {**answer.document, "queries": queries, "truth": truth}, "photos": cards}
+        with_links = self.ranker.settings.links and not self.ranker.settings.coarse
+        make_up = self._make_up(answer.gallery)
+        lines = [
+            {
+                **with_all_parts(line),
+                "links": links_of(line) if with_links else [],
+                "make_up": make_up.get(line["disorder_id"], ""),
+            }
+            for line in query["disorders"]
+        ]
+        return {
+            "answer": {**answer.document, "queries": [{**query, "disorders": lines}], "truth": truth},
+            "photos": cards,
+            "faces": with_faces and _mark_faces(lines, answer.gallery.faces),
+            "words": answer_in_words(answer.ranking, coarse=self.ranker.settings.coarse),
+        }
+
+    def _make_up(self, gallery: Gallery) -> Mapping[str, str]:
+        """Sex and age of each disorder's patients, where they are known and may be told."""
+        settings = self.ranker.settings
+        if settings.coarse or not settings.facts_of_image:
+            return {}
+        if gallery.fingerprint not in self.make_up:  # of the newest generation only
+            self.make_up = {gallery.fingerprint: make_up_in_words(gallery.roster, settings.facts_of_image)}
+        return self.make_up[gallery.fingerprint]
 
     def _cards(self, uploads: Sequence[UploadResult], *, pictures: bool = True) -> list[dict[str, Any]]:
         return self.ranker.queue.run_on_cores(partial(photo_card, pictures=pictures), uploads)
@@ -140,7 +211,7 @@ class Pages:
         shown = place and {"x": round(place[0], 1), "y": round(place[1], 1)}  # more digits would tell distances
         return {"points": points, "place": shown}
 
-    def _render_page(self, gallery: dict[str, Any], **values: Any) -> str:
+    def _render_page(self, gallery: dict[str, Any], template: str = "page.html", **values: Any) -> str:
         ranker = self.ranker
         usual = {
             "can_encode": ranker.encoder is not None,
@@ -157,7 +228,7 @@ class Pages:
             "problem": None,
             "photos": [],
         }
-        return self._render("page.html", gallery, **usual | values)
+        return self._render(template, gallery, **usual | values)
 
     def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
         """The answer as a file to keep; its user asked for it."""
@@ -174,10 +245,7 @@ class Pages:
                 "report.html",
                 document["gallery"],
                 **self._shown(answer, pictures=with_faces),
-                faces_in_file=with_faces,
                 css=css,
-                shown=SHOWN_IN_FILE,
-                made=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
             )
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
@@ -189,11 +257,11 @@ class Pages:
         ]
         demo = {"patients": patients, "note": DEMO_NOTE} if patients else None
         return self.templates.get_template(template).render(
-            version=__version__,
-            notice=NOTICE,
+            notice=notice_for(self.ranker.gallery.newest().encoder),
             gallery=gallery,
             coarse=self.ranker.settings.coarse,
             demo=demo,
+            made=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
             fewest_on_map=FEWEST,
             **values,
         )
@@ -223,3 +291,15 @@ def _weight(text: str) -> float | None:
         return float(text) if text else None
     except ValueError as error:
         raise InvalidMethodError("lambda is a number from 0 to 1") from error
+
+
+def _mark_faces(lines: Sequence[dict[str, Any]], faces: Faces) -> bool:
+    """Says of cases which have a face, and of disorders which have a composite; whether there are faces at all."""
+    if not faces.count():
+        return False
+    shown = faces.of_images(case["image_id"] for line in lines for case in line["nearest_cases"])
+    composites = faces.of_disorders(line["disorder_id"] for line in lines)
+    for line in lines:
+        line["composite"] = line["disorder_id"] in composites
+        line["nearest_cases"] = [{**case, "face": case["image_id"] in shown} for case in line["nearest_cases"]]
+    return True

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mien.core.answers import RankedDisorder
+from mien.core.answers import Ranking
 from mien.core.cohort import Query
 from mien.core.errors import EncoderMismatchError, InvalidFileError, WeightsError, shown
 from mien.core.examination import examine
+from mien.core.genes import genes_of
 from mien.core.method import FULL, Method
 from mien.core.roster import Disorder
 from mien.encoding.photo import Pixels
@@ -40,6 +41,7 @@ class Upload(NamedTuple):
     name: str
     content: bytes
     face: Choice = None
+    field: str = "photos"  # of the form
 
 
 class UploadResult(NamedTuple):
@@ -62,7 +64,7 @@ class Answer(NamedTuple):
 
     document: dict[str, Any]
     gallery: Gallery
-    disorders: tuple[RankedDisorder, ...]  # with exact distances, also where the document is coarse
+    ranking: Ranking  # with exact distances, also where the document is coarse
     uploads: Sequence[UploadResult] = ()
     truth: Disorder | None = None  # of a simulated patient
 
@@ -92,7 +94,14 @@ class PatientRanker:
             self.cannot_encode = str(error)
 
     def rank_photos(
-        self, asker: Asker, uploads: Sequence[Upload], method: Method, top: int | None, *, skip_refused: bool = False
+        self,
+        asker: Asker,
+        uploads: Sequence[Upload],
+        method: Method,
+        top: int | None,
+        *,
+        skip_refused: bool = False,
+        by_gene: bool = False,
     ) -> Answer:
         """Ranks the photos of one patient. If a photo is refused, all are, or it is left out with `skip_refused`."""
         self.gallery.newest().index  # noqa: B018 an empty gallery is refused before the photos are encoded
@@ -102,7 +111,7 @@ class PatientRanker:
         if refused and not (skip_refused and len(refused) < len(results)):
             raise RefusedPhotosProblem(results)
         encodings = encoder.encodings_of(upload.result for upload in results)
-        answer = self.rank_query(asker, Query(encodings, ids_are_file_names=True), method, top)
+        answer = self.rank_query(asker, Query(encodings, ids_are_file_names=True), method, top, by_gene=by_gene)
         answer.document["photos"] = [photo_document(upload.result) for upload in results]
         answer.document["warnings"] = odd_pairs(encodings, encoder.manifest.same_person_distance)
         return answer._replace(uploads=results)
@@ -115,16 +124,28 @@ class PatientRanker:
         return self.rank_query(asker, query, method, top)._replace(truth=truth)
 
     def rank_query(
-        self, asker: Asker, query: Query, method: Method, top: int | None, *, each_photo: bool = True
+        self,
+        asker: Asker,
+        query: Query,
+        method: Method,
+        top: int | None,
+        *,
+        each_photo: bool = True,
+        by_gene: bool | None = False,
     ) -> Answer:
-        """Ranks embeddings; with `each_photo`, also by each photo alone and by all but each."""
+        """Ranks embeddings; with `each_photo`, also by each photo alone and by all but each.
+
+        `by_gene` adds genes, without what each photo says; None: where the gallery's disorders are described.
+        """
         if self.settings.coarse and method != FULL:  # where a band ends, for several weights, tells the distances
             raise Problem(403, "coarse", "this service ranks by the full method only")
         if self.settings.token or self.settings.tokens:  # without, only this machine can ask, where the gallery lies
             self.budget.spend(asker.account, query.encodings.embeddings)
         gallery = self.gallery.newest()
-        if not each_photo or method.fusion == "none":
-            rankings = self.batcher.rank(gallery, query, method, top)
+        by_gene = bool(gallery.descriptions) if by_gene is None else by_gene
+        if not each_photo or by_gene or method.fusion == "none":
+            rankings = self.batcher.rank(gallery, query, method, None if by_gene else top)
+            rankings = genes_of(gallery, rankings, method, top) if by_gene else rankings
             document = ranking_document(rankings, gallery, method)
         else:
             with self.batcher.ranking_lock:
@@ -134,7 +155,7 @@ class PatientRanker:
             document = coarse_document(document)
         elif not asker.may("embeddings"):
             document = shared_document(document)
-        return Answer(document, gallery, rankings[0].disorders)
+        return Answer(document, gallery, rankings[0])
 
     def loaded_encoder(self) -> PhotoEncoder:
         """The encoder, or a problem where photos cannot be ranked."""

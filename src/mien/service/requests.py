@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
@@ -54,7 +54,7 @@ class InMemoryParser(MultiPartParser):
             raise
 
 
-async def read_form(request: Request, settings: Settings, name: str = "photos") -> Form:
+async def read_form(request: Request, settings: Settings, names: Sequence[str] = ("photos",)) -> Form:
     """Reads the fields and the photos of a multipart form. Fields `face` choose a face on each photo."""
     _require(request, "multipart/form-data")
     if re.search(r"charset(?!\s*=\s*\"?utf-8)", request.headers["content-type"], re.IGNORECASE):
@@ -70,23 +70,26 @@ async def read_form(request: Request, settings: Settings, name: str = "photos") 
     except ClientDisconnect as error:
         raise _disconnected() from error
     try:
-        return await _contents(form, settings, name)
+        return await _contents(form, settings, names)
     finally:
         await form.close()
 
 
-async def _contents(form: FormData, settings: Settings, name: str) -> Form:
-    if others := {key for key, part in form.multi_items() if isinstance(part, UploadFile) and key != name}:
-        raise Problem(422, "invalid-request", f"photos are sent as {name!r}, not as {shown_ids(sorted(others))}")
-    photos = [part for part in form.getlist(name) if isinstance(part, UploadFile)]
-    sent = [part for part in photos if part.filename or part.size]  # browsers send an empty file where none is chosen
-    if len(sent) > settings.most_photos:
-        raise Problem(413, "too-many-photos", f"{len(sent)} photos: at most {settings.most_photos} of one patient")
+async def _contents(form: FormData, settings: Settings, names: Sequence[str]) -> Form:
+    photos = [(key, part) for key, part in form.multi_items() if isinstance(part, UploadFile)]
+    if others := {key for key, _ in photos} - set(names):
+        known = " or ".join(map(repr, names))
+        raise Problem(422, "invalid-request", f"photos are sent as {known}, not as {shown_ids(sorted(others))}")
+    # browsers send an empty file where none is chosen
+    sent = [(key, part) for key, part in photos if part.filename or part.size]
+    for name in names:
+        if (count := sum(key == name for key, _ in sent)) > settings.most_photos:
+            raise Problem(413, "too-many-photos", f"{count} photos: at most {settings.most_photos} of one patient")
     faces = [str(choice) for choice in form.getlist("face")]
     faces += [""] * (len(sent) - len(faces))
     uploads = [
-        Upload(part.filename or "", await part.read(), face_choice(face))
-        for part, face in zip(sent, faces, strict=False)
+        Upload(part.filename or "", await part.read(), face_choice(face), key)
+        for (key, part), face in zip(sent, faces, strict=False)
     ]
     fields = {key: value for key, value in form.multi_items() if isinstance(value, str) and key != "face"}
     return Form(fields, uploads)

@@ -94,7 +94,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.unread_bytes += len(data)
         super().data_received(data)
         if self.unread_bytes > MOST_HEADER_BYTES and not self.transport.is_closing():
-            self.refusal = TOO_MANY_HEADERS
+            self.refusal = too_many_headers()
             self.send_400_response("")
 
     def on_message_begin(self) -> None:
@@ -102,15 +102,15 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self.header_bytes = 0
         if len(self.pipeline) >= MOST_PIPELINED:
-            raise TOO_MANY_HEADERS
+            raise too_many_headers()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called for each header, and for each trailer of a body in chunks."""
         super().on_header(name, value)
         self.header_bytes += len(name) + len(value)
         if len(self.headers) > MOST_HEADERS or self.header_bytes > MOST_HEADER_BYTES:
-            self.refusal = TOO_MANY_HEADERS
-            raise TOO_MANY_HEADERS  # ends the parser
+            self.refusal = too_many_headers()
+            raise too_many_headers()  # ends the parser; another one, because what was raised holds this connection
 
     def on_headers_complete(self) -> None:
         """Called at the empty line."""
@@ -131,9 +131,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
 
-TOO_MANY_HEADERS = Problem(
-    431, "too-many-headers", f"a request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all"
-)
+def too_many_headers() -> Problem:
+    """A new one each time: an error that is raised again keeps all its tracebacks, and what was received in them."""
+    most = f"a request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all"
+    return Problem(431, "too-many-headers", most)
 
 
 def raw_response(problem: Problem) -> bytes:

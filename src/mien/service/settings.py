@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from mien.core.errors import MienError, shown, shown_ids
+from mien.core.study import ImageFacts
 
 GOOD_TOKEN = r"[!-~]{16,}"  # noqa: S105 what one looks like
 HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]"
@@ -29,6 +31,10 @@ class Settings:
     names: tuple[str, ...] = ()  # host names under which people reach it
     encoder: str | None = None  # of photos; None: the one that made the gallery
     coarse: bool = False  # ranks and bands instead of distances
+    links: bool = True  # to OMIM, Orphanet and GeneReviews, on the page; never where it is coarse
+    facts_of_image: Mapping[str, ImageFacts] = field(
+        default_factory=dict
+    )  # sex and age, to say whom one is compared with
     audit: Path | None = None
     tokens: Path | None = None  # of people with a token each
     most_bytes: int = 64_000_000  # of a request

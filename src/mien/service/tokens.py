@@ -1,6 +1,7 @@
 """The people who may use a service: a file with a line for each, which holds a hash of the token and never the token.
 
-A line is `NAME SHA256 RIGHTS`, with commas between the rights. A token has 256 random bits: its hash tells nothing.
+A line is `NAME SHA256 RIGHTS`, with commas between the rights. The hash is of the name and
+the token. A token has 256 random bits: its hash tells nothing.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 from mien.core.errors import InvalidFileError, MienError, shown, shown_ids
+from mien.storage.outputs import private_file
 
 RIGHTS = {
     "rank": "rank photos and embeddings",
     "embeddings": "get embeddings of photos, and exact distances to disorders of very few patients",
-    "faces": "get the faces cut out of photos",
+    "faces": "get the faces cut out of photos, and those that the gallery keeps",
     "gallery": "see what the gallery holds",
     "metrics": "read the service's metrics",
 }
@@ -40,6 +41,7 @@ class Person(NamedTuple):
 
 
 ANYBODY = Person(None)
+NOBODY = Person(None, frozenset())
 
 
 class Asker(NamedTuple):
@@ -81,13 +83,13 @@ class People:
 
     def holder_of(self, token: str) -> Person | None:
         """Who holds this token. All hashes are compared, so that the time tells nothing."""
-        found = [person for person in self.newest() if hmac.compare_digest(person.token_sha256, hash_of(token))]
+        found = [each for each in self.newest() if hmac.compare_digest(each.token_sha256, hash_of(each.name, token))]
         return found[0] if found else None
 
 
-def hash_of(token: str) -> str:
-    """What is stored of a token."""
-    return hashlib.sha256(token.encode()).hexdigest()
+def hash_of(name: str | None, token: str) -> str:
+    """What is stored of a token. It belongs to a name: under a damaged one the audit log would blame somebody else."""
+    return hashlib.sha256(f"{name} {token}".encode()).hexdigest()
 
 
 def read_people(path: Path) -> dict[str, Person]:
@@ -128,7 +130,7 @@ def add_people(path: Path, names: Iterable[str], rights: Iterable[str]) -> dict[
         for name, token in tokens.items():
             if name in people:
                 raise MienError(f"{path}: {name} has a token already: revoke it first")
-            people[name] = Person(name, frozenset(rights), hash_of(token))
+            people[name] = Person(name, frozenset(rights), hash_of(name, token))
     return tokens
 
 
@@ -151,20 +153,12 @@ def changed_people(path: Path) -> Iterator[dict[str, Person]]:
         people = read_people(path) if path.exists() else {}
         yield people
         _write(path, people)
-        os.fsync(folder)
     finally:
         os.close(folder)
 
 
 def _write(path: Path, people: Mapping[str, Person]) -> None:
-    with NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="ascii", delete=False) as file:  # mode 0600
-        try:
-            for person in people.values():
-                rights = ",".join(right for right in RIGHTS if right in person.rights)
-                file.write(f"{person.name} {person.token_sha256} {rights}\n")
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).replace(path)
-        except BaseException:
-            Path(file.name).unlink()
-            raise
+    with private_file(path) as file:  # of a killed process, the next one finds what is left by its name
+        for person in people.values():
+            rights = ",".join(right for right in RIGHTS if right in person.rights)
+            file.write(f"{person.name} {person.token_sha256} {rights}\n".encode())

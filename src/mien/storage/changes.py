@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from mien.core.cohort import Cohort
 from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
+from mien.core.genes import Description
 from mien.storage.cohort_writer import CohortWriter
 from mien.storage.database import (
     DATABASE,
@@ -25,6 +26,8 @@ from mien.storage.database import (
     transaction,
     write_state,
 )
+from mien.storage.descriptions import write_document
+from mien.storage.faces import faces_erased_along, write_faces
 from mien.storage.index_files import delete_index, is_written, read_index, sweep, write_index
 from mien.storage.outputs import write_checked_json
 
@@ -40,8 +43,18 @@ class Change:
     disorders_renamed: tuple[str, ...]  # ids
 
 
-def import_cohort(directory: Path, cohort: Cohort, *, exactly: bool) -> Change:
-    """Stores a cohort, all of it or nothing. `exactly`: the gallery may hold nothing else, and is made if need be."""
+def import_cohort(
+    directory: Path,
+    cohort: Cohort,
+    *,
+    exactly: bool,
+    faces: Mapping[str, bytes] | None = None,
+    composite_patients: int | None = None,
+) -> Change:
+    """Stores a cohort, and faces of its images to keep, all of it or nothing.
+
+    `exactly`: the gallery may hold nothing else, and is made if need be.
+    """
     if exactly:
         _prepare(directory)
     with connection(directory, create=exactly, write=True) as database:
@@ -51,6 +64,8 @@ def import_cohort(directory: Path, cohort: Cohort, *, exactly: bool) -> Change:
             encoder_changed = _fix_encoder(database, directory, cohort)
             writer = CohortWriter(database, cohort)
             writer.write(exactly=exactly)
+            if faces is not None:
+                write_faces(database, faces, composite_patients)
             if writer.changed or encoder_changed:
                 _next_generation(database, directory)
             elif not is_written(directory, state(database).generation):
@@ -88,7 +103,8 @@ def remove_patients(directory: Path, patient_ids: Iterable[str]) -> int:
                         f"{directory}: no patient {shown(patient_id)} here, nobody was removed{finished}"
                     )
                 keys.append(row)
-            database.executemany("DELETE FROM patient WHERE patient_key = ?", keys)
+            with faces_erased_along(database):
+                database.executemany("DELETE FROM patient WHERE patient_key = ?", keys)
             database.execute("DELETE FROM disorder WHERE disorder_key NOT IN (SELECT disorder_key FROM label)")
             database.execute(LEARNED)
             database.execute("DELETE FROM learned")
@@ -97,6 +113,19 @@ def remove_patients(directory: Path, patient_ids: Iterable[str]) -> int:
                 _next_generation(database, directory)
             generation = state(database).generation
         _erase(database, directory)
+        return generation
+
+
+def describe(directory: Path, descriptions: Iterable[Description]) -> int:
+    """Stores what is known of disorders, in the place of all that was known; returns the generation."""
+    with connection(directory, write=True) as database:
+        with _change(database, directory):
+            newest_state(database, directory)
+            if write_document(database, descriptions):
+                read_roster(database)  # as above
+                _next_generation(database, directory)
+            generation = state(database).generation
+        _sweep(database, directory)
         return generation
 
 

@@ -46,7 +46,7 @@ class CohortWriter:
         self.key_of_patient = dict(self.database.execute("SELECT patient_id, patient_key FROM patient").fetchall())
         for image, image_id in enumerate(roster.image_ids):
             patient_id = roster.patient_ids[roster.patient_of_image[image]]
-            disorder_ids = [roster.disorders[disorder].disorder_id for disorder in roster.disorders_of_image[image]]
+            disorder_ids = roster.disorder_ids_of_image[image]
             embedding = self.cohort.embeddings[image].astype("<f4").tobytes()
             if image_id in stored:
                 self._compare(stored[image_id], image_id, patient_id, disorder_ids, embedding)

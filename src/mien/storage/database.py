@@ -18,6 +18,7 @@ from mien.core.arrays import Float32s, Ints
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
 from mien.core.roster import Disorder, Label, Roster
+from mien.storage.descriptions import StoredDocument, named, parsed, read_document
 from mien.storage.outputs import read_checked_json
 
 DATABASE = "gallery.sqlite"
@@ -74,6 +75,7 @@ class State:
     encoder: Encoder | None
     images: int
     learned: tuple[tuple[str, str], ...]  # name and document, JSON
+    described: StoredDocument | None  # what is known of its disorders
 
 
 @contextmanager
@@ -193,7 +195,8 @@ def state(database: sqlite3.Connection) -> State:
             np.empty(size // 4).reshape(identity.representations, identity.dimensions)  # an error if it does not fit
     except (ValueError, TypeError, AttributeError) as error:
         raise _damaged(path, f"the encoder's description is damaged ({error})") from error
-    return State(generation, stored_fingerprint, bool(erasing), identity, images, tuple(read_learned(database)))
+    beside = tuple(read_learned(database)), read_document(database)
+    return State(generation, stored_fingerprint, bool(erasing), identity, images, *beside)
 
 
 def newest_state(database: sqlite3.Connection, directory: Path) -> State:
@@ -281,12 +284,12 @@ def read_disorders(database: sqlite3.Connection) -> Iterator[tuple[Disorder, boo
 
 def read_roster(database: sqlite3.Connection) -> Roster:
     """Who is in the gallery; refuses damaged disorders, and a database that lacks rows or has some of nobody's."""
-    disorders = {}
+    disorders, descriptions = {}, parsed(read_document(database))
     for disorder, sound in read_disorders(database):
         if not sound:
             who = f"disorder {shown(disorder.disorder_id)}"
             raise CorruptGalleryError(f"{_path_of(database)}: {who} is damaged: run 'mien gallery verify'")
-        disorders[disorder.disorder_id] = disorder
+        disorders[disorder.disorder_id] = named(disorder, descriptions)
     labels = database.execute(
         "SELECT image_id, patient_id, disorder_id FROM label JOIN image USING (image_key)"
         " JOIN patient USING (patient_key) JOIN disorder USING (disorder_key)"
@@ -305,7 +308,7 @@ def embedding_reader(database: sqlite3.Connection, roster: Roster, encoder: Enco
         embeddings = np.empty((len(images), encoder.representations, encoder.dimensions), dtype="<f4")
         for row, image in enumerate(images.tolist()):
             image_id, patient_id = roster.image_ids[image], roster.patient_ids[roster.patient_of_image[image]]
-            disorder_ids = [roster.disorders[disorder].disorder_id for disorder in roster.disorders_of_image[image]]
+            disorder_ids = roster.disorder_ids_of_image[image]
             stored = database.execute("SELECT embedding, checksum FROM image WHERE image_id = ?", [image_id]).fetchone()
             if stored is None or stored[1] != checksum_of_image(image_id, patient_id, disorder_ids, stored[0]):
                 who = f"image {shown(image_id)}"

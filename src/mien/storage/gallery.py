@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,11 +13,16 @@ from mien.core.calibration import Calibration
 from mien.core.cohort import Cohort
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusyError, GalleryError
+from mien.core.gallery_parts import LocalParts
+from mien.core.genes import Description
 from mien.core.index import GalleryIndex, build_index
 from mien.core.method import Method
 from mien.core.roster import Roster
-from mien.storage.changes import Change, import_cohort, remove_patients, restore_index
+from mien.core.searcher import Searcher
+from mien.storage.changes import Change, describe, import_cohort, remove_patients, restore_index
 from mien.storage.database import State, connection, embedding_reader, newest_state, read_roster, snapshot
+from mien.storage.descriptions import StoredDocument, parsed
+from mien.storage.faces import Faces, FacesAdded, add_faces
 from mien.storage.index_files import read_index
 from mien.storage.learned import stored_calibration, stored_tuned
 
@@ -52,15 +58,21 @@ class Gallery:
     encoder: Encoder | None
     loaded_index: GalleryIndex | None  # None: no images
     learned: Mapping[str, str] = field(default_factory=dict)  # by name, JSON
+    described: StoredDocument | None = None
+
+    @cached_property
+    def descriptions(self) -> dict[str, Description]:
+        """What is known of disorders, their genes above all, by id."""
+        return parsed(self.described)
 
     def calibration_for(self, method: Method) -> Calibration | None:
         """What distances by a method mean here, if it was learned."""
-        return stored_calibration(self.learned, method)
+        return stored_calibration(self.learned, method, self.directory)
 
     @property
     def tuned_method(self) -> Method:
         """The method that was chosen for this gallery."""
-        return stored_tuned(self.learned)
+        return stored_tuned(self.learned, self.directory)
 
     @property
     def index(self) -> GalleryIndex:
@@ -69,10 +81,20 @@ class Gallery:
             raise EmptyGalleryError(f"{self.directory}: the gallery holds no images: add some before ranking")
         return self.loaded_index
 
+    @cached_property
+    def searcher(self) -> Searcher:
+        """What ranks queries against it."""
+        return Searcher.of(LocalParts([self.index]))
+
     @property
     def roster(self) -> Roster:
         """Who is in the gallery."""
         return Roster.of_labels([]) if self.loaded_index is None else self.loaded_index.roster
+
+    @property
+    def faces(self) -> Faces:
+        """The faces that are kept, as they are now, also where the gallery has changed since it was opened."""
+        return Faces(self.directory)
 
     @classmethod
     def open(cls, directory: str | Path) -> Self:
@@ -94,7 +116,7 @@ class Gallery:
                 except GalleryError:  # not ours to write: do without the files
                     return cls._in_memory(directory)
                 continue  # the index is there now, or a writer has gone on to the next generation
-            return cls(directory, now.generation, now.fingerprint, now.encoder, index, dict(now.learned))
+            return cls(directory, now.generation, now.fingerprint, now.encoder, index, dict(now.learned), now.described)
         raise GalleryBusyError(f"{directory}: the gallery changes faster than it can be opened, try again later")
 
     @classmethod
@@ -104,7 +126,7 @@ class Gallery:
             assert now.encoder is not None
             encoder, roster = now.encoder, read_roster(database)
             index = build_index(roster, encoder, embedding_reader(database, roster, encoder))
-        return cls(directory, now.generation, now.fingerprint, encoder, index, dict(now.learned))
+        return cls(directory, now.generation, now.fingerprint, encoder, index, dict(now.learned), now.described)
 
     @staticmethod
     def build(directory: str | Path, cohort: Cohort) -> Change:
@@ -117,9 +139,21 @@ class Gallery:
         return import_cohort(Path(directory), cohort, exactly=False)
 
     @staticmethod
+    def add_faces(
+        directory: str | Path, crops: Mapping[str, bytes], *, composite_patients: int | None = None
+    ) -> FacesAdded:
+        """Keeps aligned faces of images (PNG, 112 x 112), all or none; nothing else changes, the generation neither."""
+        return add_faces(Path(directory), crops, composite_patients)
+
+    @staticmethod
     def remove_patients(directory: str | Path, patient_ids: Iterable[str]) -> int:
         """Erases patients from every file of the gallery; returns the new generation."""
         return remove_patients(Path(directory), patient_ids)
+
+    @staticmethod
+    def describe(directory: str | Path, descriptions: Iterable[Description]) -> int:
+        """Says what is known of disorders, in the place of all that was said before; returns the generation."""
+        return describe(Path(directory), descriptions)
 
     @staticmethod
     def export(directory: str | Path, path: str | Path) -> int:

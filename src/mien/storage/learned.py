@@ -6,12 +6,13 @@ It lies in the database, and is dropped when a patient is removed: their part in
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from mien.core.calibration import Calibration
-from mien.core.errors import GalleryError, InvalidCalibrationError
+from mien.core.errors import GalleryError, InvalidCalibrationError, shown
 from mien.core.method import Method
 from mien.storage.database import LEARNED, connection, state, transaction
 
@@ -33,31 +34,53 @@ def store_tuned(directory: Path, fingerprint: str, method: Method, facts: Mappin
     _store(directory, fingerprint, TUNED, {"method": method.as_dict(), **facts})
 
 
-def stored_calibration(learned: Mapping[str, str], method: Method) -> Calibration | None:
+def stored_calibration(learned: Mapping[str, str], method: Method, where: Path) -> Calibration | None:
     """The calibration of a method, if there is one."""
-    document = learned.get(calibration_name(method.as_dict()))
-    return None if document is None else Calibration.from_dict(_parsed(document))
+    name = calibration_name(method.as_dict())
+    return Calibration.from_dict(parsed(name, learned[name], where)) if name in learned else None
 
 
-def stored_tuned(learned: Mapping[str, str]) -> Method:
+def stored_tuned(learned: Mapping[str, str], where: Path) -> Method:
     """The method that was chosen for a gallery."""
     if TUNED not in learned:
         raise GalleryError("no method was tuned for this gallery: run 'mien tune' first")
-    values = dict(_parsed(learned[TUNED])["method"])
+    values = dict(parsed(TUNED, learned[TUNED], where)["method"])
     return Method(values.pop("fusion"), values.pop("score"), **values)
 
 
-def _parsed(document: str) -> dict[str, Any]:
+def parsed(name: str, stored: str, where: Path) -> dict[str, Any]:
+    """A document that was stored under a name, if neither has changed; older ones have no checksum."""
+    checksum, _, text = ("", "", stored) if stored.startswith("{") else stored.partition(" ")
     try:
-        content: dict[str, Any] = json.loads(document)
+        if checksum and checksum != _checksum(name, text):
+            raise ValueError("it does not match its checksum")  # noqa: TRY301 one message for all
+        content: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise InvalidCalibrationError(f"what is stored with the gallery is damaged ({error}): make it anew") from error
+        again = "run 'mien tune' again" if name == TUNED else "run 'mien calibrate' again"
+        raise InvalidCalibrationError(f"{where}: the stored {shown(name)} is damaged ({error}): {again}") from error
     return content
 
 
+def damaged_names(learned: Iterable[tuple[str, str]], where: Path) -> Iterator[tuple[str, InvalidCalibrationError]]:
+    """The names of damaged documents, and what is wrong with each."""
+    for name, stored in learned:
+        try:
+            parsed(name, stored, where)
+        except InvalidCalibrationError as error:
+            yield name, error
+
+
+def _checksum(name: str, text: str) -> str:
+    return f"{zlib.crc32(f'{name} {text}'.encode()):08x}"
+
+
 def _store(directory: Path, fingerprint: str, name: str, document: Mapping[str, Any]) -> None:
+    text = json.dumps(document)
     with connection(directory, write=True) as database, transaction(database):
-        if state(database).fingerprint != fingerprint:
+        now = state(database)
+        if now.fingerprint != fingerprint:
             raise GalleryError(f"{directory}: the gallery has changed meanwhile, nothing was stored: begin again")
         database.execute(LEARNED)
-        database.execute("INSERT OR REPLACE INTO learned VALUES (?, ?)", [name, json.dumps(document)])
+        for damaged, _ in damaged_names(now.learned, directory):
+            database.execute("DELETE FROM learned WHERE name = ?", [damaged])
+        database.execute("INSERT OR REPLACE INTO learned VALUES (?, ?)", [name, f"{_checksum(name, text)} {text}"])

@@ -56,12 +56,17 @@ def load_queries(source: Source, progress: Progress) -> tuple[list[Query], LeftO
         raise InvalidFileError(source.encodings, ["no images to rank"])
     if not annotations.patient_of:
         return [Query(encodings)], left_out
+    return queries_of(encodings, annotations), left_out
+
+
+def queries_of(encodings: Encodings, annotations: Annotations) -> list[Query]:
+    """One query per patient, in the order of the annotations."""
     row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
     rows_of_patient: dict[str, list[int]] = {}
     for image_id, patient_id in annotations.patient_of.items():
         if image_id in row_of:
             rows_of_patient.setdefault(patient_id, []).append(row_of[image_id])
-    return [Query(encodings.only(rows), patient_id) for patient_id, rows in rows_of_patient.items()], left_out
+    return [Query(encodings.only(rows), patient_id) for patient_id, rows in rows_of_patient.items()]
 
 
 def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodings, Annotations, LeftOut]:

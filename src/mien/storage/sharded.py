@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, Union
@@ -15,9 +15,11 @@ from mien.core.arrays import Ints
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError, GalleryError, shown, shown_ids
 from mien.core.gallery_parts import LocalParts, Parts
+from mien.core.genes import Description
 from mien.core.index import GalleryIndex
 from mien.core.searcher import Searcher
 from mien.storage.database import State
+from mien.storage.descriptions import parsed
 from mien.storage.gallery import Gallery
 
 AnyGallery = Union["Gallery", "ShardedGallery"]
@@ -31,6 +33,7 @@ class ShardedGallery:
     directories: tuple[Path, ...]
     generations: tuple[int, ...]
     searcher: Searcher  # of those that are not empty
+    descriptions: Mapping[str, Description] = field(default_factory=dict)
 
     @classmethod
     def open(cls, directories: Sequence[str | Path]) -> Self:
@@ -52,7 +55,10 @@ class ShardedGallery:
         filled = [str(path) for path, state in zip(directories, states, strict=True) if not is_empty(state)]
         searcher = Searcher.of(parts, filled)
         require_one_place(parts, filled)
-        return cls(tuple(directories), tuple(state.generation for state in states), searcher)
+        descriptions: dict[str, Description] = {}
+        for state in states:  # the first gallery that describes a disorder counts, as with names
+            descriptions = {**parsed(state.described), **descriptions}
+        return cls(tuple(directories), tuple(state.generation for state in states), searcher, descriptions)
 
     @property
     def generation(self) -> int:

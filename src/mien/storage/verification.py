@@ -19,7 +19,10 @@ from mien.storage.database import (
     read_disorders,
     snapshot,
 )
+from mien.storage.descriptions import parsed
+from mien.storage.faces import face_problems
 from mien.storage.index_files import read_index
+from mien.storage.learned import damaged_names
 
 
 def problems(directory: Path) -> Iterator[str]:
@@ -27,6 +30,7 @@ def problems(directory: Path) -> Iterator[str]:
     with connection(directory) as database, snapshot(database):
         now = newest_state(database, directory)
         yield from _problems_of(database, now)
+        yield from (str(problem) for _, problem in damaged_names(now.learned, directory))
     try:
         read_index(directory, now.generation, now.fingerprint, check_all=True)
     except FileNotFoundError:
@@ -58,7 +62,12 @@ def _problems_of(database: sqlite3.Connection, now: State) -> Iterator[str]:
                 f"{DATABASE}: row {image_key} of table image is damaged"
                 f" (image {shown(image_id)} of patient {shown(patient_id)})"
             )
+    try:
+        parsed(now.described)
+    except CorruptGalleryError as problem:
+        yield f"{DATABASE}: {problem}"
     if now.erasing:
         yield f"{DATABASE}: a removal is not finished: repeat it to erase the last bytes"
     if now.fingerprint != (fingerprint(database) if now.generation else ""):  # 0: its build was only begun
         yield f"{DATABASE}: rows are missing or were added"
+    yield from face_problems(database)

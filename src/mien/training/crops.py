@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,15 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.arrays import Ints
-from mien.core.errors import InvalidFileError, InvalidPhotoError, InvalidStudyError, shown
+from mien.core.errors import InvalidFileError, InvalidStudyError, shown
 from mien.core.progress import Progress, silent
 from mien.core.roster import Label
 from mien.encoding.alignment import CROP_SIDE
+from mien.encoding.crops import crops_of
 from mien.encoding.detection import Detector
 from mien.encoding.folder import find_photos
-from mien.encoding.photo import Pixels, decode_photo
-from mien.encoding.photo_encoder import read_photo
-from mien.encoding.subject import Choice, find_subject
+from mien.encoding.photo import Pixels
+from mien.encoding.photo_encoder import Photo, RefusedPhoto
+from mien.encoding.subject import Choice
 
 
 class Rows(NamedTuple):
@@ -77,15 +76,14 @@ def load_data(
     crops = np.empty((len(paths), CROP_SIDE, CROP_SIDE, 3), np.uint8)
     data = TrainingData(classes, crops, rows(train), rows(validation))
     problems, taken = [], []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(lambda path: _crop(path, detector, face), paths)
-        for image, (image_id, crop) in enumerate(zip(image_ids, found, strict=True)):
-            if isinstance(crop, InvalidPhotoError):
-                problems.append(f"photo {shown(image_id)}: {crop}")
-            else:
-                crops[image], refusal = crop
-                taken += [] if refusal is None else [f"photo {shown(image_id)} was taken as officially: {refusal}"]
-            progress(image + 1, len(image_ids))
+    photos = [Photo(image_id, path, face) for image_id, path in zip(image_ids, paths, strict=True)]
+    for image, (image_id, crop) in enumerate(zip(image_ids, crops_of(photos, lambda: detector), strict=True)):
+        if isinstance(crop, RefusedPhoto):
+            problems.append(f"photo {shown(image_id)}: {crop.reason}")
+        else:
+            crops[image], refusal = crop
+            taken += [] if refusal is None else [f"photo {shown(image_id)} was taken as officially: {refusal}"]
+        progress(image + 1, len(image_ids))
     if problems:
         raise InvalidFileError(folder, problems, advice="mend these, or take them out of the tables")
     return replace(data, taken_as_official=tuple(taken))
@@ -97,14 +95,3 @@ def _paths(folder: Path, image_ids: Collection[str], *, short_ids: bool) -> list
         advice = "" if short_ids else "ids without suffix and folder, as GMDB's, need --short-ids"
         raise InvalidFileError(folder, [f"there is no photo {shown(image_id)}" for image_id in missing], advice=advice)
     return [found[image_id] for image_id in image_ids]
-
-
-def _crop(path: Path, detector: Detector, face: Choice) -> tuple[Pixels, str | None] | InvalidPhotoError:
-    """A photo's crop, and why the photo would be refused without `face`."""
-    try:
-        pixels = decode_photo(read_photo(path))
-        aligned = pixels.shape[:2] == (CROP_SIDE, CROP_SIDE)
-        subject = None if aligned else find_subject(pixels, detector, face)
-    except InvalidPhotoError as error:
-        return error
-    return (pixels, None) if subject is None else (subject.crop, subject.refusal)

@@ -43,7 +43,9 @@ def write_encoder(
         dimensions=len(layer.weight),
         trained_on=trained_on,
     )
-    manifest = EncoderManifest(name=folder.resolve().name, detector=detector.manifest.detector, models=(model,))
+    manifest = EncoderManifest(
+        name=folder.resolve().name, detector=detector.manifest.detector, models=(model,), trained_on_syndromes=True
+    )
     write_whole(folder / model.file, content)
     write_whole(folder / manifest.detector.file, detector.content("detector"))
     write_whole(folder / MANIFEST, manifest.model_dump_json(indent=2, exclude_none=True).encode())

@@ -1,9 +1,9 @@
 // The ranked list. What it shows follows from the answer, the weight, the view and the filters; the server is not asked again.
 import { drawMap } from "./map.js";
-import { count, decimals, fold } from "./words.js";
+import { count, decimals, fold, percentage } from "./words.js";
 
-const STEP = 20; // rows shown at first, and more at each "Show more"
-const FIRST = 5; // highlighted on the map; their evidence is printed
+const FIRST_SHOWN = 10, STEP = 20; // rows at first, and more at each "Show more"
+const ON_MAP = 5; // disorders that are numbered there
 
 // The order of the server: Python compares by code points, JavaScript's < by UTF-16 units.
 function byCodePoints(a, b) {
@@ -37,21 +37,22 @@ export function startAnswer(result, announce) {
   const data = result.querySelector("#answer-data");
   if (!data) return () => null;
   const answer = JSON.parse(data.textContent);
-  const [{ disorders, image_ids: images }] = answer.queries;
+  const [{ disorders, image_ids: images, prediction_set: set }] = answer.queries;
+  const inSet = new Set(set?.disorder_ids);
   const served = answer.method.lambda;
   const find = (selector) => result.querySelector(selector);
   const [list, slider, viewSelect, search, minPatients, more] = ["#list", "#lambda", "#view", "#search", "#min-patients", "#more"].map(find);
-  const barEnd = Number(list.dataset.barEnd);
+  const fullBar = Number(list.dataset.fullBar);
   const pattern = list.firstElementChild;
 
-  const nameOf = (disorder) => disorder.disorder_name ?? `Disorder ${disorder.disorder_id}`;
-  const searchable = disorders.map((d) => fold(`${nameOf(d)} ${d.disorder_id} ${d.omim ?? ""}`));
+  const nameOf = (disorder) => disorder.disorder_name ?? disorder.disorder_id;
+  const searchable = disorders.map((d) => fold(`${nameOf(d)} ${d.disorder_id} ${d.omim ?? ""} ${d.curie ?? ""}`));
   const indexOfId = new Map(disorders.map((d, index) => [d.disorder_id, index]));
   const placeOfId = [];
   [...disorders.keys()].sort((a, b) => byCodePoints(disorders[a].disorder_id, disorders[b].disorder_id))
     .forEach((index, place) => { placeOfId[index] = place; });
 
-  let weight = served, view = "all", limit = STEP;
+  let weight = served, view = "all", limit = FIRST_SHOWN;
   let rankings = new Map(); // of the present weight, each made when first asked for
   function rankingOf(name) {
     if (!rankings.has(name)) {
@@ -69,7 +70,18 @@ export function startAnswer(result, announce) {
       item.dataset.disorder = disorder.disorder_id;
       item.querySelector("details").open = false;
       fields.name.textContent = nameOf(disorder);
-      fields.ids.textContent = [`ID ${disorder.disorder_id}`, disorder.omim].filter(Boolean).join(" · ");
+      fields.ids.textContent = [disorder.disorder_name && disorder.disorder_id, disorder.curie ?? disorder.omim].filter(Boolean).join(" · ");
+      item.classList.toggle("in-set", inSet.has(disorder.disorder_id));
+      fields.set.hidden = !inSet.has(disorder.disorder_id);
+      if (fields.probability) fields.probability.lastChild.textContent = percentage(disorder.probability);
+      fields["make-up"].hidden = !disorder.make_up;
+      fields["make-up"].lastElementChild.textContent = disorder.make_up;
+      fields.links.hidden = !disorder.links.length;
+      fields.links.replaceChildren(...disorder.links.flatMap(({ name, url }) => {
+        const link = Object.assign(document.createElement("a"), { href: url, target: "_blank", rel: "noopener noreferrer" });
+        link.textContent = name;
+        return [link, " "];
+      }));
       fields.support.textContent = `${count(disorder.gallery_patients, "patient", "patients")}, ${count(disorder.gallery_images, "image", "images")}`;
       fields.truth.hidden = answer.truth?.disorder_id !== disorder.disorder_id;
       for (const place of [0, 1, 2]) {
@@ -94,17 +106,30 @@ export function startAnswer(result, announce) {
     cell.append(small);
   }
 
+  // Faces are asked for when a row is opened, not before: each one that is shown is in the audit log.
+  function showFace(figure, shown, address, words) {
+    if (!figure) return; // a gallery without faces
+    figure.hidden = !shown;
+    if (!shown) return;
+    figure.lastElementChild.textContent = words;
+    figure.firstElementChild.alt = words;
+    figure.firstElementChild.src = address;
+  }
+
   function writeEvidence(index) {
     const { fields } = rowOf(index);
+    const { nearest_cases: cases, composite, disorder_id: id } = disorders[index];
+    for (const place of [0, 1, 2])
+      showFace(fields[`face-${place}`], cases[place]?.face, `/v1/faces/${encodeURIComponent(cases[place]?.image_id)}`, `patient ${cases[place]?.patient_id}, ${decimals(cases[place]?.distance ?? null)}`);
+    showFace(fields.composite, composite, `/v1/composites/${encodeURIComponent(id)}`, "mean of its patients");
     if (images.length < 2) return;
     writeOutcome(fields.fused, index, "all");
     images.forEach((_, photo) => {
-      writeOutcome(fields[`alone-${photo}`], index, `alone-${photo}`);
-      writeOutcome(fields[`without-${photo}`], index, `without-${photo}`);
+      for (const name of [`alone-${photo}`, `without-${photo}`]) if (fields[name]) writeOutcome(fields[name], index, name);
     });
   }
 
-  function writeRow(index, place) {
+  function writeRow(index) {
     const { item, fields } = rowOf(index);
     const disorder = disorders[index];
     const { rank, distance } = rankingOf(view);
@@ -119,35 +144,26 @@ export function startAnswer(result, announce) {
     fields.nearest.textContent = `nearest${view === "all" ? "" : " by all photos"}: patient ${disorder.nearest_patient_id}, image ${disorder.nearest_image_id}`;
     if (slider) {
       const { centroid_distance: average, nearest_distance: nearest } = entryOf(disorder, view);
-      const percent = (part) => `${Math.min(100, 100 * part / barEnd).toFixed(2)}%`;
+      const percent = (likeness) => `${Math.min(100, Math.max(0, 100 * likeness / fullBar)).toFixed(2)}%`;
       fields.distance.textContent = decimals(distance[index]);
-      fields["centroid-bar"].setAttribute("width", percent(weight * average));
-      fields["nearest-bar"].setAttribute("x", percent(weight * average));
-      fields["nearest-bar"].setAttribute("width", percent((1 - weight) * nearest));
+      fields["centroid-bar"].setAttribute("width", percent(weight * (1 - average)));
+      fields["nearest-bar"].setAttribute("x", percent(weight * (1 - average)));
+      fields["nearest-bar"].setAttribute("width", percent((1 - weight) * (1 - nearest)));
       fields.parts.textContent = disorder.parts_hidden ? "of very few patients: its parts are not shown" : `average ${decimals(average)} · nearest ${decimals(nearest)}`;
     } else {
       fields.band.textContent = fields.band.dataset.band = disorder.band;
       fields.band.hidden = view !== "all"; // bands are known for all photos only
     }
-    // closed rows are filled when they open; the first ones always, because they are printed
-    if (place < FIRST || item.firstElementChild.open) writeEvidence(index);
+    if (fields.probability) fields.probability.hidden = view !== "all" || weight !== served; // it is of the served list
+    if (item.firstElementChild.open) writeEvidence(index); // closed rows are filled when they open
     return item;
   }
 
   function viewInWords() {
-    if (view === "all") return images.length > 1 ? `All ${images.length} photos` : "One photo";
+    const sent = Number(find("#state").dataset.photos);
+    if (view === "all") return images.length < sent ? `${images.length} of ${sent} photos` : images.length > 1 ? `All ${images.length} photos` : "One photo";
     const [kind, photo] = view.split("-");
     return `${kind === "alone" ? "Only" : "Without"} photo ${Number(photo) + 1}, ${images[photo]}`;
-  }
-
-  // How far the first stands apart, in words and as lines on one scale, over the whole list.
-  function writeLead({ distance, order }) {
-    const [first, second, ...others] = order.slice(0, 10).map((index) => Number(decimals(distance[index]))); // as shown
-    const spread = others.length ? `; for comparison, ranks 2 to ${others.length + 2} lie within ${decimals(others.at(-1) - second)} of each other` : "";
-    find("#lead").textContent = second === undefined ? "" : `Rank 1 is ${decimals(second - first)} closer than rank 2${spread}.`;
-    const tick = (index) => `M${Math.round(1000 * Math.min(distance[index], barEnd))} 0v20`;
-    find("#strip-first").setAttribute("d", tick(order[0]));
-    find("#strip-others").setAttribute("d", order.slice(1).map(tick).join(""));
   }
 
   let map = null;
@@ -165,7 +181,6 @@ export function startAnswer(result, announce) {
     more.textContent = `Show ${Math.min(STEP, fitting.length - limit)} more`;
 
     if (slider) {
-      writeLead(rankingOf(view));
       find("#lambda-value").textContent = weight.toFixed(2);
       slider.setAttribute("aria-valuetext", `${weight.toFixed(2)}: ${Math.round(100 * weight)} % average of the disorder, ${Math.round(100 * (1 - weight))} % nearest photo`);
       for (const place of result.querySelectorAll("[data-weight]")) place.textContent = (place.dataset.weight === "average" ? weight : 1 - weight).toFixed(2);
@@ -173,11 +188,11 @@ export function startAnswer(result, announce) {
     for (const button of result.querySelectorAll("[data-view]")) button.setAttribute("aria-pressed", button.dataset.view === view);
     if (answer.truth && indexOfId.has(answer.truth.disorder_id)) find("#truth-rank").textContent = `, here at rank ${rank[indexOfId.get(answer.truth.disorder_id)]}`;
 
-    const made = slider ? `${viewInWords()} · weight of the average ${weight.toFixed(2)}` : viewInWords();
+    const made = weight === served ? viewInWords() : `${viewInWords()} · weight of the average ${weight.toFixed(2)}, not ${served.toFixed(2)} as in the sentence above`;
     const all = fitting.length === disorders.length;
     const which = shown.length < fitting.length ? `the first ${shown.length} of ` : "";
-    find("#state").textContent = `${made} · ${which}${count(fitting.length, "disorder", "disorders")}${all ? "" : ` that ${fitting.length === 1 ? "fits" : "fit"}`}`;
-    map?.number(shown.slice(0, FIRST).map((index) => ({ id: disorders[index].disorder_id, rank: rank[index] })));
+    find("#state").textContent = `${made} · ${which}${count(fitting.length, "disorder", "disorders")}${all ? " by distance" : ` that ${fitting.length === 1 ? "fits" : "fit"}`}`;
+    map?.number(shown.slice(0, ON_MAP).map((index) => ({ id: disorders[index].disorder_id, rank: rank[index] })));
 
     clearTimeout(speaking); // a moving slider stays silent until it rests
     speaking = setTimeout(() => {
@@ -201,7 +216,7 @@ export function startAnswer(result, announce) {
   viewSelect?.addEventListener("change", () => setView(viewSelect.value));
   for (const button of result.querySelectorAll("[data-view]"))
     button.addEventListener("click", () => setView(button.dataset.view === view ? "all" : button.dataset.view));
-  search.addEventListener("input", () => { limit = STEP; change(); });
+  search.addEventListener("input", () => { limit = FIRST_SHOWN; change(); });
   minPatients.addEventListener("input", change);
   more.addEventListener("click", () => {
     const next = list.children.length;
@@ -229,7 +244,7 @@ export function startAnswer(result, announce) {
         if (!rowOf(index).item.isConnected) {
           search.value = nameOf(disorders[index]);
           minPatients.value = 1;
-          limit = STEP;
+          limit = FIRST_SHOWN;
           render();
         }
         rowOf(index).item.querySelector("summary").focus();

@@ -2,7 +2,6 @@
 
 const WIDTH = 400, HEIGHT = 360, MARGIN = 18;
 const REACH = 14; // how near to a dot the pointer must be
-const LABEL_FONT = "12px system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
 
 function element(name, attributes, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -40,8 +39,7 @@ export function drawMap(figure, { points, place }, { nameOf, describe, onPoint =
   const line = figure.querySelector(".map-name");
   const toPage = fitting(place ? [...points, place] : points);
   const dotOf = new Map(points.map((point) => [point.disorder_id, toPage(point)]));
-  const measure = document.createElement("canvas").getContext("2d");
-  measure.font = LABEL_FONT;
+  const key = figure.querySelector(".map-key");
 
   const labels = element("g", {});
   const lamp = element("circle", { class: "lamp", r: 7, visibility: "hidden" });
@@ -63,21 +61,21 @@ export function drawMap(figure, { points, place }, { nameOf, describe, onPoint =
     if (patient) taken.push(boxAround(patient, 10));
     labels.replaceChildren(...known.map(({ id, rank }) => {
       const dot = dotOf.get(id);
-      const name = nameOf(id);
-      // a long name is cut, after a word if it has one, and where even that finds no room the number stands alone
-      const short = name.length > 24 ? `${name.slice(0, 24).replace(/\s+\S*$/, "").slice(0, 23)}…` : name;
-      const texts = [`${rank} ${short}`, String(rank)];
-      const mark = element("g", { class: "mark", tabindex: 0, role: "button", "aria-label": `${rank} ${name}: show in the list`, "data-disorder": id });
-      for (const text of texts) {
-        const box = freeBox(dot, measure.measureText(text).width + 4, 15, taken);
-        if (!box) continue;
+      const mark = element("g", { class: "mark", tabindex: 0, role: "button", "aria-label": `${rank} ${nameOf(id)}: show in the list`, "data-disorder": id });
+      const box = freeBox(dot, 9 * String(rank).length + 6, 16, taken); // names are in the key below: here they would be cut
+      if (box) {
         taken.push(box);
         const edge = { x: Math.min(Math.max(dot.x, box.x), box.x + box.width), y: Math.min(Math.max(dot.y, box.y), box.y + box.height) };
-        mark.append(element("line", { x1: dot.x, y1: dot.y, x2: edge.x, y2: edge.y }), element("text", { x: box.x + 2, y: box.y + 11.5 }, text));
-        break;
+        mark.append(element("line", { x1: dot.x, y1: dot.y, x2: edge.x, y2: edge.y }), element("text", { x: box.x + 3, y: box.y + 13 }, rank));
       }
       mark.append(element("circle", { cx: dot.x, cy: dot.y, r: 5 }));
       return mark;
+    }));
+    key?.replaceChildren(...known.map(({ id, rank }) => {
+      const line = document.createElement("li");
+      line.value = rank;
+      line.textContent = nameOf(id);
+      return line;
     }));
   }
 

@@ -140,7 +140,12 @@ async function download(button) {
     if (!response.ok) return showProblem(problem, await problemOf(response));
     const named = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "");
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(await response.blob());
+    let content = await response.blob();
+    if (button.value === "html") {
+      const [before, after] = (await content.text()).split('<dl class="record" id="record"></dl>');
+      content = new Blob([before, writtenRecord().outerHTML, after], { type: "text/html" });
+    }
+    link.href = URL.createObjectURL(content);
     link.download = named?.[1] ?? `mien.${button.value}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // some browsers read it after the click
@@ -166,12 +171,20 @@ function startResult() {
   document.querySelector("#print")?.addEventListener("click", () => window.print());
 }
 
-let openedForPrint = [];
-window.addEventListener("beforeprint", () => {
-  openedForPrint = [...document.querySelectorAll("#list > li:nth-child(-n+5) details:not([open])")];
-  for (const details of openedForPrint) details.open = true;
-});
-window.addEventListener("afterprint", () => { for (const details of openedForPrint) details.open = false; });
+// Who the patient is, and who asks, is typed here and put into the page or the saved file here: it is never sent.
+function writtenRecord() {
+  const record = document.querySelector("#record");
+  record?.replaceChildren(...[...document.querySelectorAll("[data-record]")].filter((field) => field.value.trim()).flatMap((field) => {
+    const [name, value] = ["dt", "dd"].map((kind) => document.createElement(kind));
+    [name.textContent, value.textContent] = [field.dataset.record, field.value.trim()];
+    return [name, value];
+  }));
+  return record;
+}
+window.addEventListener("beforeprint", writtenRecord);
+
+// a reload would lose the chosen photos
+window.addEventListener("beforeunload", (event) => { if (photos.length) event.preventDefault(); });
 
 if (form) {
   form.noValidate = true; // the photos are in this script, not in the file input

@@ -1,0 +1,40 @@
+"""A map of a cohort among the known disorders that are near."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mien.core.arrays import Float32s
+from mien.core.roster import Roster
+from mien.evaluation.cohort_controls import Controls
+from mien.evaluation.cohort_rows import MapPoint
+
+MOST_DISORDERS = 10
+MOST_PATIENTS = 25  # of a disorder
+
+
+def cohort_map(
+    roster: Roster, controls: Controls, rows: Float32s, near: Sequence[str], *, rng: np.random.Generator
+) -> list[MapPoint]:
+    """Gallery patients of the nearest disorders, then rows of the cohort in their order, without their names.
+
+    The axes are the two main ones of the averages of these disorders. The cohort has no part in them: axes that knew
+    its groups would show any group apart.
+    """
+    present = np.unique(controls.disorder_of_patient).tolist()
+    wanted = [place for place in (roster.disorder_of_id[each] for each in near) if place in present]
+    places = list(dict.fromkeys([*wanted, *present]))[:MOST_DISORDERS]
+    patients_of = [np.flatnonzero(controls.disorder_of_patient == place) for place in places]
+    averages = np.stack([controls.rows[patients].mean(axis=0, dtype=np.float64) for patients in patients_of])
+    middle = averages.mean(axis=0)
+    axes = np.linalg.svd(averages - middle, full_matrices=False)[2][:2].T
+    points = []
+    for place, patients in zip(places, patients_of, strict=True):
+        disorder = roster.disorders[place]
+        for patient in rng.permutation(patients)[:MOST_PATIENTS].tolist():
+            x, y = ((controls.rows[patient] - middle) @ axes).tolist()
+            who = roster.patient_ids[controls.patients[patient]]
+            points.append(MapPoint(who, None, disorder.disorder_id, disorder.name, x, y))
+    return [*points, *(MapPoint("", None, None, None, x, y) for x, y in ((rows - middle) @ axes).tolist())]

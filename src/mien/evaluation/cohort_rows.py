@@ -1,0 +1,132 @@
+"""What a cohort analysis finds: the rows of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mien.evaluation.experiment_context import Tables
+
+
+class GroupResult(NamedTuple):
+    """What is found of one group; without numbers where it has one patient."""
+
+    group: str
+    patients: int
+    mean_distance: float | None = None
+    random_mean: float | None = None  # mean distance of two gallery patients with different disorders
+    p_value: float | None = None  # of random gallery patients, how often are as many as close
+    p_holm: float | None = None
+    effect: float | None = None  # standard deviations of random pairs
+    ci_low: float | None = None
+    ci_high: float | None = None
+    p_matched: float | None = None  # random patients of the same sex and age
+    matched_patients: int | None = None
+    between_distance: float | None = None  # to the cohort's other patients
+    p_between: float | None = None
+    p_between_holm: float | None = None
+    between_exact: bool | None = None
+    p_without_one: float | None = None  # the largest, without one patient
+    hangs_on: str | None = None  # who that is, where the result is gone without them
+    same_disorder_share: float | None = None  # pairs of one disorder that are as close
+    different_disorder_share: float | None = None
+    less_alike_disorders: int | None = None
+    compared_disorders: int | None = None
+    no_known_disorder_close: bool | None = None
+
+
+class WithoutOne(NamedTuple):
+    """A group without one of its patients."""
+
+    group: str
+    patient_id: str
+    mean_distance: float
+    p_value: float
+
+
+class CohortPair(NamedTuple):
+    """Two patients: how far apart, where each stands among everybody as the other sees it, and what chance gives."""
+
+    patient_id: str
+    other_id: str
+    distance: float
+    rank: int  # of the other one, among the cohort and all controls
+    rank_back: int
+    p_value: float
+    q_value: float  # false discovery rate
+
+
+class CohortPatient(NamedTuple):
+    """One patient of the cohort, and the known disorder that is nearest."""
+
+    patient_id: str
+    group: str | None
+    photos: int
+    nearest_disorder_id: str
+    nearest_disorder_name: str | None
+    distance: float
+    none_of_these: float | None  # probability, where the gallery is calibrated
+
+
+class NearDisorder(NamedTuple):
+    """A known disorder near the mean of a group's patients."""
+
+    group: str
+    rank: int
+    disorder_id: str
+    disorder_name: str | None
+    distance: float
+    centroid_distance: float
+    nearest_distance: float
+    nearest_patient_id: str
+    gallery_patients: int
+    patients_with_it: int | None  # in whose prediction set it is
+    p_value: float | None  # of so few, if it were the group's disorder
+
+
+class Cluster(NamedTuple):
+    """Patients of whom every two are closer than chance."""
+
+    cluster: int
+    patients: int
+    patient_ids: tuple[str, ...]
+    mean_distance: float
+    largest_q: float
+    nearest_disorders: tuple[str, ...]
+
+
+class ThresholdPoint(NamedTuple):
+    """How many pairs of gallery patients lie as close."""
+
+    distance: float
+    same_disorder: float
+    different_disorder: float
+
+
+class RandomMean(NamedTuple):
+    """How many random groups have a mean distance of about this."""
+
+    group: str
+    distance: float
+    draws: int
+
+
+class MapPoint(NamedTuple):
+    """A patient on the map."""
+
+    patient_id: str
+    group: str | None  # of the cohort's patients
+    disorder_id: str | None  # of the gallery's
+    disorder_name: str | None
+    x: float
+    y: float
+
+
+class CohortAnalysis(NamedTuple):
+    """All tables, and what stands behind them."""
+
+    tables: Tables
+    facts: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<CohortAnalysis of {self.facts['patients']} patients in {len(self.tables['groups'])} groups>"

@@ -1,0 +1,207 @@
+"""A cohort analysis as JSON, CSV, figures and one page that needs no other file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+from mien.core.answers import notice_for
+from mien.core.encoder import Encoder
+from mien.core.errors import shown_ids
+from mien.evaluation.cohort_rows import Cluster, CohortAnalysis, CohortPair, GroupResult, NearDisorder
+from mien.evaluation.experiment_context import rows_of
+from mien.report.cohort_figures import FIGURES
+from mien.report.evaluation import as_row
+from mien.report.figures.style import draw_and_save
+from mien.report.page import data_address, environment
+from mien.report.rankings import separated
+from mien.report.reproduction import PAGE, RESULTS
+from mien.report.tables import Column, Shown
+from mien.storage.sharded import AnyGallery
+from mien.version import __version__
+
+MOST_PAIRS = 20  # on the page; the table has all
+ALIKE = 0.05
+MANY_PHOTOS = 1.5  # times as many a patient as the gallery has
+
+
+def cohort_document(analysis: CohortAnalysis, gallery: AnyGallery) -> dict[str, Any]:
+    """The analysis as plain values, for JSON."""
+    return {
+        "tool": {"name": "mien", "version": __version__, "numpy": np.__version__, "scipy": scipy.__version__},
+        "gallery": gallery.as_dict(),
+        "protocol": dict(analysis.facts),
+        **{name: [as_row(row) for row in rows] for name, rows in analysis.tables.items()},
+        "notice": notice_for(gallery.encoder),
+    }
+
+
+def write_cohort(out: Path, analysis: CohortAnalysis, gallery: AnyGallery) -> None:
+    """Writes all files into a folder that only its owner can read, because they name patients."""
+    out.mkdir(parents=True, exist_ok=True, mode=0o700)
+    document, tables = cohort_document(analysis, gallery), analysis.tables
+    # first, because it marks the folder as a report: a run that is cut short can be repeated
+    (out / RESULTS).write_text(json.dumps(document, indent=1) + "\n")
+    for folder, known in (("tables", tables), ("figures", FIGURES)):
+        (out / folder).mkdir(exist_ok=True)
+        for old in (out / folder).iterdir():  # of an earlier report
+            if old.stem in known:
+                old.unlink()
+    for name, rows in tables.items():
+        if rows:
+            flat = [{field: _flat(value) for field, value in as_row(row).items()} for row in rows]
+            (out / "tables" / f"{name}.csv").write_text(separated(flat, delimiter=","), newline="")
+    tested = any(group.mean_distance is not None for group in rows_of(tables, "groups", GroupResult))
+    drawn = {name: draw for name, draw in FIGURES.items() if tested or name in {"ranks", "map"}}
+    note = f"mien {__version__} · seed {analysis.facts['seed']}"
+    for name, draw in drawn.items():
+        draw_and_save(draw, tables, out / "figures" / name, note)
+    figures = {name: data_address(out / "figures" / f"{name}.svg") for name in drawn}
+    (out / PAGE).write_text(cohort_page(analysis, document, figures))
+
+
+def cohort_page(analysis: CohortAnalysis, document: Mapping[str, Any], figures: Mapping[str, str]) -> str:
+    """The HTML, with the figures inside."""
+    tables = analysis.tables
+    groups, near = rows_of(tables, "groups", GroupResult), rows_of(tables, "near_disorders", NearDisorder)
+    close = [
+        pair for pair in rows_of(tables, "pairs", CohortPair) if pair.q_value <= analysis.facts["false_discovery_rate"]
+    ]
+    return (
+        environment()
+        .get_template("cohort.html")
+        .render(
+            document=document,
+            protocol=analysis.facts,
+            encoder=document["gallery"]["encoder"] and Encoder.from_dict(document["gallery"]["encoder"]),
+            groups=groups,
+            sentences={group.group: group_in_words(group, near) for group in groups},
+            figures=figures,
+            numbers=_columns(groups, NUMBERS),
+            near=_columns(near, NEAR),
+            clusters=_columns(rows_of(tables, "clusters", Cluster), CLUSTERS),
+            close=len(close),
+            pairs=_columns(rows_of(tables, "pairs", CohortPair)[:MOST_PAIRS], PAIRS),
+            more_photos=analysis.facts["photos"] / analysis.facts["patients"]
+            > MANY_PHOTOS * _photos_of_controls(analysis),
+            left_out=shown_ids(analysis.facts["left_out_of_gallery"], most=1000),
+        )
+    )
+
+
+def _photos_of_controls(analysis: CohortAnalysis) -> float:
+    return float(analysis.facts["control_photos"] / analysis.facts["control_patients"])
+
+
+def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> list[str]:
+    """What was found of a group, in sentences for a reader who has seen no number yet."""
+    if group.p_holm is None or group.mean_distance is None or group.effect is None:
+        return ["One patient: there is nothing to compare."]
+    alike = group.p_holm < ALIKE
+    answer = "more alike than chance" if alike else "not shown to be more alike than chance"
+    matched = "" if group.p_matched is not None else "; sex, age and ancestry were not matched"
+    lines = [f"{group.patients} patients, {answer} ({_p(group.p_holm)}, corrected for the number of groups{matched})."]
+    if alike and group.hangs_on is not None:
+        lines.append(f"This hangs on one patient: without {group.hangs_on} it is no longer shown.")
+    elif alike and group.p_without_one is not None:
+        lines.append(f"It holds without any one patient (largest {_p(group.p_without_one)}, uncorrected).")
+    if group.p_matched is not None:
+        lines.append(f"Against patients of the same sex and age: {_p(group.p_matched)}.")
+    if group.p_between_holm is not None:
+        more = "are closer" if group.p_between_holm < ALIKE else "are not shown to be closer"
+        lines.append(f"They {more} to each other than to the cohort's other patients ({_p(group.p_between_holm)}).")
+    same, different = (100 * (share or 0) for share in (group.same_disorder_share, group.different_disorder_share))
+    lines.append(
+        f"Two of them are {group.mean_distance:.3f} apart on average. {same:.0f} % of gallery pairs with one disorder"
+        f" are as close or closer, and {different:.0f} % of pairs with different ones. "
+        f"The patients of {group.less_alike_disorders} of {group.compared_disorders} known disorders are less alike"
+        " than these."
+    )
+    if group.no_known_disorder_close is not None:
+        likely = [line for line in near if line.group == group.group and (line.p_value or 0) >= ALIKE]
+        names = ", ".join(line.disorder_name or line.disorder_id for line in likely) or "one that is farther away"
+        found = "no known disorder explains the whole group" if group.no_known_disorder_close else f"it may be {names}"
+        lines.append(f"By the gallery's calibration, {found}; a single patient may still have one.")
+    return lines
+
+
+class _Field(NamedTuple):
+    heading: str
+    text: Callable[[Any], str]
+    numeric: bool = True
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def _flat(value: Any) -> Any:
+    return "; ".join(value) if isinstance(value, tuple) else value
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _small(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+NUMBERS = {
+    "group": _Field("Group", str, numeric=False),
+    "patients": _Field("Patients", str),
+    "mean_distance": _Field("Mean\ndistance", _three),
+    "random_mean": _Field("of random\npatients", _three),
+    "effect": _Field("Effect", "{:.2f}".format),
+    "ci_low": _Field("95 %\nfrom", "{:.2f}".format),
+    "ci_high": _Field("to", "{:.2f}".format),
+    "p_value": _Field("p", _small),
+    "p_holm": _Field("p, for all\ngroups (Holm)", _small),
+    "p_matched": _Field("p, same sex\nand age", _small),
+    "p_without_one": _Field("p without one\npatient, at most", _small),
+    "p_between_holm": _Field("p against other\ngroups (Holm)", _small),
+}
+NEAR = {
+    "group": _Field("Group", str, numeric=False),
+    "rank": _Field("Rank", str),
+    "disorder_id": _Field("Disorder", str, numeric=False),
+    "disorder_name": _Field("Name", str, numeric=False),
+    "distance": _Field("Distance", _three),
+    "centroid_distance": _Field("to its\naverage", _three),
+    "nearest_distance": _Field("to its nearest\nphoto", _three),
+    "gallery_patients": _Field("Gallery\npatients", str),
+    "patients_with_it": _Field("Patients with it in\ntheir prediction set", str),
+    "p_value": _Field("p of so few, if\nit were theirs", _small),
+}
+PAIRS = {
+    "patient_id": _Field("Patient", str, numeric=False),
+    "other_id": _Field("Patient", str, numeric=False),
+    "distance": _Field("Distance", _three),
+    "rank": _Field("Rank of the\nsecond", "{:,}".format),
+    "rank_back": _Field("Rank of\nthe first", "{:,}".format),
+    "p_value": _Field("p", "{:.2g}".format),
+    "q_value": _Field("False discovery\nrate", "{:.2g}".format),
+}
+CLUSTERS = {
+    "cluster": _Field("Cluster", str),
+    "patient_ids": _Field("Patients", ", ".join, numeric=False),
+    "mean_distance": _Field("Mean\ndistance", _three),
+    "largest_q": _Field("False discovery\nrate, at most", "{:.2g}".format),
+    "nearest_disorders": _Field("Known disorders nearby", ", ".join, numeric=False),
+}
+
+
+def _columns(rows: Sequence[NamedTuple], fields: Mapping[str, _Field]) -> list[Column]:
+    """The columns of a table; those that are empty in every row are left out."""
+    columns = []
+    for name, field in fields.items():
+        values = [getattr(row, name) for row in rows]
+        cells = [Shown("" if value is None else field.text(value)) for value in values]
+        if any(cell.text for cell in cells):
+            columns.append(Column(field.heading, field.numeric, cells))
+    return columns
