@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from mien.core.arrays import Float32s, Ints
+from mien.core.arrays import Float32s, Float64s, Ints
 from mien.core.cohort import Query
 from mien.core.embeddings import mean_cosine_distance
 from mien.core.errors import InvalidCohortError, shown
@@ -31,7 +31,6 @@ from mien.evaluation.cohort_rows import (
     CohortAnalysis,
     CohortPair,
     GroupResult,
-    MapPoint,
     NearDisorder,
     RandomMean,
     ThresholdPoint,
@@ -160,6 +159,8 @@ class _Work:
                 drawn += random
             found.append(result)
         pairs = self.pairs()
+        people = dict(zip(zip(self.ids, self.group_of, strict=True), self.rows, strict=True))
+        nearest = [line.disorder_id for line in sorted(near, key=lambda line: line.rank)]
         return {
             "groups": _corrected(_corrected(found, "p_value", "p_holm"), "p_between", "p_between_holm"),
             "without_one": without,
@@ -169,7 +170,7 @@ class _Work:
             "near_disorders": _corrected(near, "p_between", "p_between_holm"),
             "patients": [self.neighbours.patient(*each) for each in enumerate(self.group_of)],
             "threshold": [ThresholdPoint(*map(float, point)) for point in zip(*self.shares[:3], strict=True)],
-            "map": self._map([line.disorder_id for line in near]),
+            "map": cohort_map(self.index.roster, self.controls, people, nearest, rng=self._rng(2)),
         }
 
     def facts(self) -> dict[str, Any]:
@@ -232,11 +233,9 @@ class _Work:
             median_rank=float(np.median(self.ranks[np.ix_(members, members)][~np.eye(size, dtype=np.bool_)])),
         )
         alike = statistics.groups_of_one_disorder(disorder, size, statistics.MATCHED_DRAWS, rng=self._rng(4, size))
-        of_one = statistics.means_within(self.controls.distances, alike)[0] if alike.shape[1] > 1 else np.empty(0)
-        edges = np.histogram_bin_edges([*drawn, *of_one], bins=80)
-        counts = (np.histogram(means, bins=edges)[0].tolist() for means in (drawn, of_one))
-        bars = zip(((edges[1:] + edges[:-1]) / 2).tolist(), *counts, strict=True)
-        random = [RandomMean(result.group, *bar) for bar in bars]
+        random = _hill(result.group, "different", drawn)
+        if alike.shape[1] > 1:
+            random += _hill(result.group, "one", statistics.means_within(self.controls.distances, alike)[0])
         return self._against_others(self._matched(result, members, mean), members), lone, random
 
     def _matched(self, result: GroupResult, members: Ints, mean: float) -> GroupResult:
@@ -305,10 +304,11 @@ class _Work:
                 tuple(line.disorder_name or line.disorder_id for line in list(near)[:3]),
             )
 
-    def _map(self, near: Sequence[str]) -> list[MapPoint]:
-        every = cohort_map(self.index.roster, self.controls, self.rows, near, rng=self._rng(2))
-        people = zip(self.ids, self.group_of, strict=True)
-        return [point if point.disorder_id else MapPoint(*next(people), None, None, *point[-2:]) for point in every]
+
+def _hill(group: str, disorders: Literal["one", "different"], means: Float64s) -> list[RandomMean]:
+    counts, edges = np.histogram(means, bins=50)
+    bars = zip(((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist(), strict=True)
+    return [RandomMean(group, disorders, *bar) for bar in bars]
 
 
 def _corrected(rows: Sequence[Row], name: str, into: str) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from mien.evaluation.experiment_context import Tables
 
@@ -112,9 +112,9 @@ class RandomMean(NamedTuple):
     """How many groups of gallery patients, as large as a group, have a mean distance of about this."""
 
     group: str
+    disorders: Literal["one", "different"]
     distance: float
-    different_disorders: int
-    one_disorder: int
+    draws: int
 
 
 class MapPoint(NamedTuple):

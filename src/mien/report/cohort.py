@@ -76,10 +76,9 @@ def write_cohort(out: Path, analysis: CohortAnalysis, gallery: AnyGallery) -> No
 def cohort_page(analysis: CohortAnalysis, document: Mapping[str, Any], figures: Mapping[str, str]) -> str:
     """The HTML, with the figures inside."""
     tables, facts = analysis.tables, analysis.facts
-    groups, near = (
-        strongest_first(rows_of(tables, "groups", GroupResult)),
-        rows_of(tables, "near_disorders", NearDisorder),
-    )
+    groups = strongest_first(rows_of(tables, "groups", GroupResult))
+    place_of = {group.group: place for place, group in enumerate(groups)}
+    near = sorted(rows_of(tables, "near_disorders", NearDisorder), key=lambda line: (place_of[line.group], line.rank))
     pairs = rows_of(tables, "pairs", CohortPair)
     photos_of_controls = facts["control_photos"] / facts["control_patients"]
     return (
@@ -188,10 +187,10 @@ def captions(groups: Sequence[GroupResult], near: Sequence[NearDisorder], facts:
         first = next((line for line in near if line.group == group.group), None)
         told["map"] += [f"{group.group}: {first.disorder_name or first.disorder_id}"] if first else []
     before = {
-        "alike": "In this run ",
-        "ranks": f"Median rank of another patient of the same group ({everybody / 2:,.0f} by chance): ",
-        "threshold": "Pairs with one disorder, and with different ones, that are as close: ",
-        "map": "Nearest by all dimensions: ",
+        "alike": "",
+        "ranks": f"median rank of another patient of the same group ({everybody / 2:,.0f} by chance): ",
+        "threshold": "pairs with one disorder, and with different ones, that are as close: ",
+        "map": "nearest by all dimensions: ",
     }
     rest = f"; {others} more groups are in the tables" if others > 0 else ""
     return {name: f"{before[name]}{'; '.join(found)}{rest}." for name, found in told.items() if found}
@@ -252,7 +251,7 @@ NEAR = {
     "distance": _Field("Distance", _three),
     "gallery_patients": _Field("Gallery\npatients", str),
     "between_distance": _Field("Mean distance\nto these", _three),
-    "p_between_holm": _Field("p, closer to each\nother (Holm)", _small),
+    "p_between_holm": _Field("p, apart from\nthese (Holm)", _small),
     "patients_with_it": _Field("Patients with it in\ntheir prediction set", str),
     "p_value": _Field("p of so few, if\nit were theirs", _small),
 }

@@ -22,11 +22,10 @@ def draw(tables: Tables) -> Figure:
     colour_of = group_colours(rows_of(tables, "patients", CohortPatient))
     figure, axes = panels(len(groups), 1, height=1.5 + 1.5 * len(groups))
     for axis, group in zip(axes, groups, strict=True):
-        hills = [row for row in drawn if row.group == group.group]
-        for name, colour in (("one_disorder", ONE), ("different_disorders", DIFFERENT)):
-            counts = [getattr(row, name) for row in hills]
-            heights = [count / max(1, *counts) for count in counts]
-            axis.fill_between([row.distance for row in hills], heights, step="mid", color=colour, alpha=0.75, lw=0)
+        for disorders, colour in (("one", ONE), ("different", DIFFERENT)):
+            hill = [row for row in drawn if (row.group, row.disorders) == (group.group, disorders)]
+            heights = [row.draws / max(row.draws for row in hill) for row in hill]
+            axis.fill_between([row.distance for row in hill], heights, step="mid", color=colour, alpha=0.75, lw=0)
         rests = [row.mean_distance for row in without if row.group == group.group]
         axis.plot(rests, [0.14] * len(rests), "|", color=colour_of[group.group], markersize=9, markeredgewidth=1.2)
         axis.plot([group.mean_distance or 0] * 2, [0, 1.05], color=colour_of[group.group], linewidth=2.4)
