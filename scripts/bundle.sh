@@ -23,7 +23,7 @@ own=$(sha256sum "$bundle/wheels/mien-$version-py3-none-any.whl" | cut -d ' ' -f 
   cat requirements.lock
   echo "mien[all]==$version --hash=sha256:$own"
 } >"$bundle/requirements.txt"
-cp scripts/install.sh "$bundle"
+cp scripts/install.sh docs/install.md "$bundle"
 "$python" -c "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())" >"$bundle/PLATFORM"
 (cd "$bundle" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum >SHA256SUMS)
 chmod -R u=rwX,go=rX "$bundle"

@@ -163,7 +163,7 @@ def test_each_extra_works_alone_and_what_is_missing_is_named(extra, files):
 def test_each_extra_is_installed_alone_and_what_is_missing_is_named(extra, files, bundle):
     """The same with real environments, made of the bundle's wheels."""
     uv, python = [sys.executable, "-m", "uv"], bundle / "alone" / "bin" / "python"
-    packages = ["--offline", "--no-index", "--find-links", bundle / "wheels", f"mien[{extra}]" if extra else "mien"]
+    packages = ["--no-cache", "--no-index", "--find-links", bundle / "wheels", f"mien[{extra}]" if extra else "mien"]
     subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, bundle / "alone"], check=True)
     subprocess.run([*uv, "pip", "install", "--quiet", "--python", python, *packages], check=True)
     check_extra(extra, python, files)
