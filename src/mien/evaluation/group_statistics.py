@@ -94,11 +94,15 @@ def matched_groups(disorder_of_patient: Ints, suits: Bools, draws: int, *, rng: 
     groups, every = np.empty((draws, len(suits)), dtype=np.intp), np.arange(draws)
     for member in rng.permutation(len(suits)).tolist():
         candidates = np.flatnonzero(suits[member])
-        # of patients with waiting times like these, each disorder's comes first as often
-        waits = rng.standard_exponential((draws, len(candidates)), np.float32) * counts[disorder[candidates]]
-        late = times_drawn[:, disorder[candidates]] + np.where(taken[:, candidates], np.inf, 0)
+        weights = 1 / counts[disorder[candidates]]  # each disorder is as likely, if all of its patients suit
+        chosen = rng.choice(candidates, draws, p=weights / weights.sum())
+        again = np.flatnonzero(times_drawn[every, disorder[chosen]])  # not the first of its disorder
+        late = times_drawn[np.ix_(again, disorder[candidates])]
+        late[taken[np.ix_(again, candidates)]] = np.inf
+        # of patients with waiting times like these, each comes first as often as its weight says
+        waits = rng.standard_exponential(late.shape) / weights
         waits[late > late.min(axis=1, keepdims=True)] = np.inf
-        chosen = candidates[waits.argmin(axis=1)]
+        chosen[again] = candidates[waits.argmin(axis=1)]
         groups[:, member], taken[every, chosen] = chosen, True
         times_drawn[every, disorder[chosen]] += 1
     return groups
@@ -229,15 +233,16 @@ def pair_shares(distances: Floats, disorder_of_patient: Ints, at: Float64s) -> P
 
 
 def chance_of_pairs(pairs: Floats, distances: Floats, disorder_of_patient: Ints) -> Float64s:
-    """The p-value of each distance: how often two controls with different disorders lie as close, with the +1 rule."""
-    sought = np.sort(pairs)
-    closer, every = np.zeros(len(sought) + 1, dtype=np.intp), 0
-    for patient in range(len(distances)):
-        others = distances[patient, patient + 1 :][disorder_of_patient[patient + 1 :] != disorder_of_patient[patient]]
-        closer += np.bincount(np.searchsorted(sought, others - ROUNDING), minlength=len(closer))
+    """The p-value of each distance: how often two controls with different disorders lie as close, with the +1 rule.
+
+    Controls are sorted by disorder, and have one each.
+    """
+    order, closer, every = np.argsort(pairs), np.zeros(len(pairs), dtype=np.intp), 0
+    for start, count in zip(*(part.tolist() for part in _blocks(disorder_of_patient)), strict=True):
+        others = np.sort(distances[start : start + count, start + count :], axis=None)
+        closer[order] += np.searchsorted(others, pairs[order] + ROUNDING, side="right")
         every += len(others)
-    up_to = closer.cumsum()[:-1]
-    found: Float64s = (1 + up_to[np.searchsorted(sought, pairs)]) / (every + 1)
+    found: Float64s = (1 + closer) / (every + 1)
     return found
 
 
