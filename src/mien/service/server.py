@@ -179,6 +179,7 @@ def configured(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Confi
         app,
         http=type("Protocol", (LimitedProtocol,), {"tls": tls}),
         ws="none",
+        log_config=None,  # its records go to the service's log
         log_level="warning",
         access_log=False,
         server_header=False,
