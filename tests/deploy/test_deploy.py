@@ -11,13 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
 from mien import Gallery
+from mien.service.server import bound_socket
 from mien.service.tokens import add_people
 
 from cohorts import families
+from services import serving
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "mien.service"
@@ -88,6 +91,64 @@ def assert_serves(program, arguments):
     finally:
         started.terminate()
         started.communicate()
+
+
+@pytest.fixture
+def proxied(tmp_path):
+    """The address of an nginx with our configuration, on ports of loopback, before a service with tokens."""
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if nginx is None:
+        pytest.skip("nginx is not installed")
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=mien.clinic.example"]
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    subprocess.run([*make, *files], check=True, capture_output=True)
+    Gallery.build(tmp_path / "gallery", families(np.random.default_rng(1)))
+    token = add_people(tmp_path / "tokens", ["anna"], ["rank"])["anna"]
+    with bound_socket("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    settings = {"tokens": tmp_path / "tokens", "audit": tmp_path / "audit.jsonl", "names": ("mien.clinic.example",)}
+    with serving(tmp_path / "gallery", **settings) as address:
+        text = (ROOT / "deploy" / "nginx.conf").read_text()
+        for ours, here in {
+            "/etc/ssl/mien": str(tmp_path),
+            "/var/log/nginx": str(tmp_path),
+            "listen 443": f"listen 127.0.0.1:{port}",
+            "http://127.0.0.1:5000": address,
+        }.items():
+            assert ours in text
+            text = text.replace(ours, here)
+        folders = "".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi"))
+        folders += "".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("uwsgi", "scgi"))
+        head = f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/error.log; events {{}}"
+        (tmp_path / "nginx.conf").write_text(f"{head} http {{ {folders}\n{text}\n}}")
+        command = [nginx, "-c", str(tmp_path / "nginx.conf"), "-e", str(tmp_path / "error.log")]
+        with subprocess.Popen(command) as proxy:
+            try:
+                while not (tmp_path / "pid").exists():
+                    assert proxy.poll() is None, (tmp_path / "error.log").read_text()
+                yield f"https://127.0.0.1:{port}", {"host": "mien.clinic.example", "authorization": f"Bearer {token}"}
+            finally:
+                proxy.terminate()
+
+
+def test_the_proxy_passes_requests_on_and_keeps_none_of_them(proxied, tmp_path):
+    address, headers = proxied
+    # made for this test, by nobody: there is nothing to verify
+    with httpx.Client(base_url=address, headers=headers, verify=False, trust_env=False, timeout=60) as client:
+        page = client.get("/", headers={"origin": "https://mien.clinic.example"})
+        assert page.status_code == 200
+        assert page.headers["strict-transport-security"]
+        query = {"embeddings": [[[1.0] * 24]] * 9000, "patient_id": "secret-patient"}
+        assert len(json.dumps(query)) > 1_000_000  # more than nginx keeps in memory
+        assert client.post("/v1/rank/embeddings", json={**query, "embeddings": query["embeddings"][:1]}).is_success
+        assert client.post("/v1/rank/embeddings", json=query).status_code in {413, 422, 429}
+        assert client.get("/v1/disorders/secret-disorder").status_code == 403
+    assert not any((tmp_path / "client_body").iterdir())
+    log = (tmp_path / "mien.log").read_text()
+    assert "secret" not in log
+    assert log
+    audited = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert {line["client"] for line in audited if "client" in line} == {"127.0.0.1"}  # the proxy's
 
 
 def test_the_container_is_built_in_two_stages_and_needs_no_root():
