@@ -204,11 +204,11 @@ def restore(
     with show.progress("copying"):
         copied = restore_backup(backup, directory, force=force)
     _show_copied(directory, copied, json=json)
-    if copied.patients_brought_back:
+    if copied.patients_brought_back is None:
+        show.note("patients who were removed after this backup are in it: remove-patient erases them again")
+    elif copied.patients_brought_back:
         count, who = len(copied.patients_brought_back), shown_ids(copied.patients_brought_back)
         show.note(f"{count:,} patients are back who were not in the gallery: {who}; remove-patient erases them again")
-    elif not force:
-        show.note("patients who were removed after this backup are in it: remove-patient erases them again")
 
 
 @app.command()

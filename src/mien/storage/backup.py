@@ -25,7 +25,7 @@ class Copied:
     images: int
     patients: int
     fingerprint: str
-    patients_brought_back: tuple[str, ...]  # ids: in the backup, and not in the gallery that it replaced
+    patients_brought_back: tuple[str, ...] | None  # ids: in the backup, not in the gallery that it replaced, if known
 
 
 def back_up(directory: Path, out: Path, *, force: bool = False) -> Copied:
@@ -50,7 +50,7 @@ def back_up(directory: Path, out: Path, *, force: bool = False) -> Copied:
             finish(copy, out)
             if found := list(problems_of_database(copy, out)):
                 raise CorruptGalleryError(f"{out}: the copy is damaged, do not use it: {found[0]}")
-    back = () if replaced is None else tuple(sorted(patients - replaced))
+    back = None if replaced is None else tuple(sorted(patients - replaced))
     return Copied(now.generation, now.images, len(patients), now.fingerprint, back)
 
 
