@@ -19,6 +19,7 @@ from PIL import Image
 import mien
 from mien.cli.main import main
 from mien.encoding.store import DEFAULT, stored_encoder
+from mien.service.audit import AuditLog
 from mien.simulation.photos import DrawnPerson
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 
@@ -214,7 +215,7 @@ class TestTheMapOfThePaper:
             assert re.search(rf"\b{re.escape(where)}\b", sections), part
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/genes.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/genes.md", "docs/operation.md"])
 def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     """Every `mien ...` line of its console blocks, in the order of the page, in a directory with files for it."""
     monkeypatch.chdir(tmp_path)
@@ -256,6 +257,7 @@ def write_files_of_a_patient(directory):
     pairs = [("0000252", "0000234"), ("0000369", "0000356"), ("0000508", "0030669")]
     edges = [{"sub": f"obo/HP_{child}", "pred": "is_a", "obj": f"obo/HP_{parent}"} for child, parent in pairs]
     (directory / "hp.json").write_text(json.dumps({"graphs": [{"edges": edges}]}))
+    AuditLog(directory / "audit.jsonl").close()
 
 
 def write_example_photos(directory):

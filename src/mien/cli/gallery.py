@@ -12,14 +12,16 @@ from mien.cli import options, show
 from mien.core.encoder import Encoder
 from mien.core.errors import GalleryError, shown_ids
 from mien.report.gallery import description_document, gallery_document
-from mien.storage.changes import import_cohort
+from mien.storage.backup import Copied, back_up
+from mien.storage.backup import restore as restore_backup
+from mien.storage.changes import import_cohort, restore_index
 from mien.storage.formats.disorder_table import read_disorders
 from mien.storage.gallery import Gallery, state_of
 from mien.storage.loading import Source, load_cohort
 from mien.storage.outputs import refuse_existing
 from mien.storage.verification import problems
 
-app = typer.Typer(help="Build, extend, check and export a gallery of diagnosed patients.", no_args_is_help=True)
+app = typer.Typer(help="Build, extend, check, export and copy a gallery of diagnosed patients.", no_args_is_help=True)
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The gallery's directory.")]
 
@@ -176,6 +178,61 @@ def export(
         show.print_json({"out": str(out), "rows": rows})
     else:
         show.console().print(f"{show.text(str(out))}: {rows:,} rows")
+
+
+@app.command()
+def backup(
+    directory: Directory,
+    out: Annotated[Path, typer.Option(help="The directory to write: a gallery without its index.")],
+    force: options.ForceOption = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Copy a gallery, checked, also while it is in use."""
+    with show.progress("copying"):
+        copied = back_up(directory, out, force=force)
+    _show_copied(out, copied, json=json)
+
+
+@app.command()
+def restore(
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="What `gallery backup` wrote.")],
+    directory: Directory,
+    force: options.ForceOption = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Make a gallery of a backup. Patients who were removed since then are in it again: remove them once more."""
+    with show.progress("copying"):
+        copied = restore_backup(backup, directory, force=force)
+    _show_copied(directory, copied, json=json)
+    if copied.patients_brought_back is None:
+        show.note("patients who were removed after this backup are in it: remove-patient erases them again")
+    elif copied.patients_brought_back:
+        count, who = len(copied.patients_brought_back), shown_ids(copied.patients_brought_back)
+        show.note(f"{count:,} patients are back who were not in the gallery: {who}; remove-patient erases them again")
+
+
+@app.command()
+def upgrade(directory: Directory, json: options.JsonOption = False) -> None:
+    """Bring a gallery of an earlier version to the present format; otherwise the first command that writes does it."""
+    before = state_of(directory)
+    with show.progress("upgrading"):
+        restore_index(directory)
+    now = state_of(directory)
+    if json:
+        show.print_json({"generation": now.generation, "format_before": before.format, "format": now.format})
+    else:
+        was = "as before" if before.format == now.format else f"before: {before.format}"
+        show.console().print(f"{show.text(str(directory))}, generation {now.generation}: format {now.format} ({was})")
+
+
+def _show_copied(where: Path, copied: Copied, *, json: bool) -> None:
+    if json:
+        show.print_json({"out": str(where), **asdict(copied)})
+    else:
+        counts = f"{copied.images:,} images of {copied.patients:,} patients"
+        show.console().print(
+            f"{show.text(str(where))}, generation {copied.generation}: {counts}, all checked", soft_wrap=True
+        )
 
 
 def _import(
