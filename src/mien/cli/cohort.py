@@ -33,7 +33,7 @@ def cohort(
         Path | None,
         typer.Option(help="Table image_id, gender, age_year, age_month of both, to compare with the same sex and age."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Behind every random number.", min=0)] = 1,
+    seed: options.SeedOption = 1,
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
@@ -95,4 +95,4 @@ def _print(analysis: CohortAnalysis, out: Path) -> None:
     near = rows_of(analysis.tables, "near_disorders", NearDisorder)
     for group in rows_of(analysis.tables, "groups", GroupResult):
         show.console().print(f"[bold]{show.text(group.group)}[/]  {show.text(' '.join(group_in_words(group, near)))}\n")
-    show.console().print(f"The report is {show.text(str(out / PAGE))}.", soft_wrap=True)
+    show.print_line(f"The report is {show.text(str(out / PAGE))}.")

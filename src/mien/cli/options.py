@@ -92,6 +92,7 @@ ClusterOption = Annotated[
         help="Work on a Dask cluster: this machine's cores, a scheduler's address, or the file that it wrote.",
     ),
 ]
+SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
 ForceOption = Annotated[bool, typer.Option("--force", help="Write over an output that exists.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine output.")]
 
