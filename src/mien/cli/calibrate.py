@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show
+from mien.core.calibration import PRIOR_OF_NONE
 from mien.core.cohort import Cohort
 from mien.core.method import FULL, Method
+from mien.report.sureness import calibration_in_words
+from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.formats.prior_table import read_prior
 from mien.storage.gallery import Gallery
 from mien.storage.learned import store_calibration, store_tuned
@@ -52,9 +55,7 @@ def calibrate(
     json: options.JsonOption = False,
 ) -> None:
     """Learn what distances mean in a gallery: likelihood ratios, "none of these", prediction sets."""
-    from mien.core.calibration import PRIOR_OF_NONE  # noqa: PLC0415
     from mien.evaluation.calibrating import calibrate as learn  # noqa: PLC0415 heavy
-    from mien.report.sureness import calibration_in_words  # noqa: PLC0415
 
     if prior is not None and none is not None:
         raise typer.BadParameter("--prior says it of none of these too: give either")
@@ -119,6 +120,4 @@ def _load_others(cohort: Path | None, metadata: list[Path] | None) -> Cohort | N
 
 
 def _patients(tables: list[Path] | None) -> set[str]:
-    from mien.storage.formats.gmdb_tables import read_metadata  # noqa: PLC0415
-
     return set(read_metadata(tables, labelled=False).patient_of.values()) if tables else set()

@@ -12,6 +12,7 @@ from mien.cli import options, show
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.errors import shown_ids
+from mien.evaluation.experiment_context import rows_of
 from mien.storage.formats.cohort_columns import read_groups
 from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.formats.image_metadata import read_image_metadata
@@ -88,7 +89,6 @@ def _queries(
 
 def _print(analysis: CohortAnalysis, out: Path) -> None:
     from mien.evaluation.cohort_rows import GroupResult, NearDisorder  # noqa: PLC0415
-    from mien.evaluation.experiment_context import rows_of  # noqa: PLC0415
     from mien.report.cohort import group_in_words  # noqa: PLC0415
     from mien.report.reproduction import PAGE  # noqa: PLC0415
 

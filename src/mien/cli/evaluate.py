@@ -14,12 +14,18 @@ from mien.core.calibration import COVERAGE
 from mien.core.errors import InvalidMethodError, shown_ids
 from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.core.study import Study
+from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.folds import FOLDS, cohort_study
+from mien.evaluation.results import Result
+from mien.evaluation.results import evaluate as evaluate_methods
+from mien.report.evaluation import beyond_document, evaluation_document
+from mien.storage.formats.cohort_columns import read_column
 from mien.storage.formats.gmdb_folder import read_gmdb
 from mien.storage.loading import LeftOut, Source, load_cohort
 
 if TYPE_CHECKING:
     from mien.cluster.studies import ImagesOnCluster  # scipy is heavy
-    from mien.evaluation.results import Result
 
 GmdbOption = Annotated[
     Path | None, typer.Option("--gmdb", metavar="DIR", help="A folder with the tables of a GMDB version.")
@@ -126,11 +132,6 @@ def _accuracies(
     *,
     per_image: bool,
 ) -> tuple[dict[str, Any], list[Result]]:
-    from mien.evaluation.comparison import Comparison  # noqa: PLC0415
-    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 heavy
-    from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
-    from mien.report.evaluation import evaluation_document  # noqa: PLC0415
-
     with on_cluster(cluster) as places, show.progress("comparing") as report:
         comparison = Comparison(
             study.encodings,
@@ -149,8 +150,6 @@ def _dealt(
     path: Path, encoder: str | None, seed: int, folds: int | None, gallery_patients: str | None, repeats: int
 ) -> list[Study]:
     """A cohort as a study, dealt into folds so often."""
-    from mien.evaluation.folds import FOLDS, cohort_study  # noqa: PLC0415 heavy
-
     with show.progress("reading the cohort") as report:
         loaded, left_out = load_cohort(Source(path, encoder_name=encoder), report)
     show.print_left_out(left_out)
@@ -163,7 +162,6 @@ def _dealt(
 def _compare_sizes(dealt: list[list[Study]], gallery_patients: str, seed: int, *, as_json: bool) -> None:
     """Compares size-aware and tuned methods with `full`, and prints the rows."""
     from mien.evaluation.size_study import size_study  # noqa: PLC0415 heavy
-    from mien.report.evaluation import beyond_document  # noqa: PLC0415
 
     with show.progress("comparing") as report:
         rows = size_study(dealt, gallery_patients=gallery_patients, seed=seed, progress=report)
@@ -187,7 +185,6 @@ def _measure_calibration(
 ) -> None:
     """Measures how far probabilities can be trusted, and prints the rows."""
     from mien.evaluation.calibration_measures import calibration_rows, reliability_points  # noqa: PLC0415 heavy
-    from mien.report.evaluation import beyond_document  # noqa: PLC0415
 
     if not 0 < coverage < 1:
         raise typer.BadParameter("give a share above 0 and below 1", param_hint="--coverage")
@@ -211,7 +208,6 @@ def _measure_calibration(
 def _groups_of(column: str, study: Study, cohort: Path | None) -> list[str | None]:
     """The value of a cohort table's column, of each image; or the sex or the age group, as GMDB's metadata say it."""
     from mien.evaluation.calibration_measures import FACTS  # noqa: PLC0415 heavy
-    from mien.storage.formats.cohort_columns import read_column  # noqa: PLC0415
 
     ids = study.encodings.image_ids
     if cohort is not None:
