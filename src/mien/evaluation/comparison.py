@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from itertools import product
 from threading import Lock
 from typing import Literal, NamedTuple
@@ -151,17 +150,20 @@ class Comparison:
     def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""
 
-        def compared(block: tuple[range, list[Probe]]) -> Table:
+        def compared(block: tuple[list[EvaluatedPatient], list[Probe]]) -> Table:
             return comparer.table(*block, self._groups_met(block[0]))
 
-        blocks = blocks_of(list(self._number_of_case), comparer.most_probes, fused=self._fuses)
+        cases = dict.fromkeys(case for one in self.folds for case in (*one.frequent_cases, *one.rare_cases))
+        blocks = blocks_of(cases, comparer.most_probes, fused=self._fuses)
+        done = 0
         for table in map(compared, blocks) if in_parts else side_by_side(compared, blocks):
-            progress(table.cases.start, len(self._number_of_case))
+            progress(done, len(cases))
+            done += len(table.cases)
             if self.methods is None:
                 self._tables.append(table)
             else:
                 self._rank(table, self.methods, self._asked)
-        progress(len(self._number_of_case), len(self._number_of_case))
+        progress(len(cases), len(cases))
 
     @property
     def _fuses(self) -> bool:
@@ -181,7 +183,7 @@ class Comparison:
         """Fills in the ranks of a block's cases."""
         together = list(self._ranked_together(table, galleries))
         for method in methods:
-            scored = table.scored(method, (self._case_of_number[number] for number in table.cases))
+            scored = table.scored(method)
             for cases, true_column, in_list, places in together:
                 ranks = table.ranks(scored, cases, true_column, in_list, method.fusion)
                 for (gallery, part, number, chosen), of_place in zip(places, ranks, strict=True):
@@ -191,9 +193,10 @@ class Comparison:
     def _ranked_together(self, table: Table, galleries: Sequence[GalleryName]) -> Iterator[RankedTogether]:
         """A block's cases, together where they have the same true groups: those of frequent disorders in all folds."""
         found: dict[tuple[tuple[EvaluatedPatient, ...], tuple[int, ...]], list[tuple[Ints, Place]]] = {}
+        block = set(table.cases)
         for gallery, (number, one), part in product(galleries, enumerate(self.folds), PARTS):
             cases = one.frequent_cases if part == "freq" else one.rare_cases
-            inside = np.flatnonzero(self._inside(table.cases, cases))
+            inside = [number for number, case in enumerate(cases) if case in block]
             for groups, numbers in self._by_groups_met(self._galleries_met(one, part, gallery), cases, inside):
                 some, chosen = tuple(cases[case] for case in numbers), np.isin(np.arange(len(cases)), numbers)
                 same = found.setdefault((some, self._true_groups(some, groups)), [])
@@ -204,16 +207,16 @@ class Comparison:
             yield RankedTogether(some, true_column, in_list.astype(np.float32), [place for _, place in lists])
 
     def _by_groups_met(
-        self, galleries: Sequence[int], cases: Sequence[EvaluatedPatient], numbers: Ints
+        self, galleries: Sequence[int], cases: Sequence[EvaluatedPatient], numbers: Sequence[int]
     ) -> Iterator[tuple[Ints, list[int]]]:
         """Some cases, together where they meet the same groups: who is in a gallery goes alone."""
         if not galleries:
             return
         patients = {patient_id for place, patient_id in self._without if place in galleries}
         together: dict[str | None, list[int]] = {}
-        for case in numbers.tolist():
-            patient_id = cases[case].patient_id
-            together.setdefault(patient_id if patient_id in patients else None, []).append(case)
+        for case in numbers:
+            own = cases[case].patient_id
+            together.setdefault(own if own in patients else None, []).append(case)
         for patient_id, some in together.items():
             groups = np.concatenate([self._groups_without(place, patient_id) for place in galleries])
             if len(groups):
@@ -255,40 +258,17 @@ class Comparison:
         met = [own, other] if own and other and gallery == "unified" else [own]
         return [self._place_of_gallery[id(labels)] for labels in met if labels]
 
-    @cached_property
-    def _number_of_case(self) -> dict[EvaluatedPatient, int]:
-        """Each case once, in the order of folds."""
-        every = (case for one in self.folds for case in (*one.frequent_cases, *one.rare_cases))
-        return {case: number for number, case in enumerate(dict.fromkeys(every))}
-
-    @cached_property
-    def _case_of_number(self) -> list[EvaluatedPatient]:
-        return list(self._number_of_case)
-
-    @cached_property
-    def _numbers(self) -> dict[int, Ints]:
-        """The numbers of each fold's cases, by the identity of these: folds may share them."""
-        every = {id(cases): cases for one in self.folds for cases in one[2:]}
-        return {
-            key: np.array([self._number_of_case[case] for case in cases], dtype=np.intp) for key, cases in every.items()
-        }
-
-    def _inside(self, block: range, cases: tuple[EvaluatedPatient, ...]) -> Bools:
-        """Which cases of a fold are in a block."""
-        numbers = self._numbers[id(cases)]
-        inside: Bools = (numbers >= block.start) & (numbers < block.stop)
-        return inside
-
-    def _groups_met(self, block: range) -> Ints:
+    def _groups_met(self, block: Sequence[EvaluatedPatient]) -> Ints:
         """The groups of the galleries of all folds in which a block's cases are."""
+        inside = set(block)
         met = {
             self._place_of_gallery[id(gallery)]
             for one in self.folds
-            if any(self._inside(block, cases).any() for cases in one[2:])
+            if any(not inside.isdisjoint(cases) for cases in one[2:])
             for gallery in one[:2]
             if gallery
         }
-        patients = {self._case_of_number[number].patient_id for number in block}
+        patients = {case.patient_id for case in block}
         met |= {
             extra for (place, patient_id), extra in self._without.items() if place in met and patient_id in patients
         }
