@@ -66,7 +66,8 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
         for result in chosen:
             tops = [f"{value:.2f}" for value in (result.top1, result.top5, result.top10, result.top30)]
             if beside:
-                tops.insert(1, _published_top1(result))
+                printed = published_accuracy(result.set, result.method)
+                tops.insert(1, f"[dim]{printed.top1:.2f}[/]" if printed else "")
             table.add_row(str(result.method), *tops, *_differences(result), p_value(result.p_top5))
         console().print(table)
         console().print()
@@ -160,8 +161,3 @@ def _differences(result: Result) -> list[str]:
         interval = "" if low is None else f" [dim]({low:+.1f} to {high:+.1f})[/]"
         shown_differences.append("" if str(result.method) == result.against else f"{delta:+.2f}{interval}")
     return shown_differences
-
-
-def _published_top1(result: Result) -> str:
-    published = published_accuracy(result.set, result.method)
-    return f"[dim]{published.top1:.2f}[/]" if published else ""

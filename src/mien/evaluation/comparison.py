@@ -94,9 +94,8 @@ class Comparison:
         distinct = {id(gallery): gallery for one in self.folds for gallery in one[:2] if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
         every = list(distinct.values())
-        self._without: dict[
-            tuple[int, str], int
-        ] = {}  # where a gallery's disorders of a patient are, without the patient
+        # where a gallery's disorders of a patient are, without the patient
+        self._without: dict[tuple[int, str], int] = {}
         for place, patient_id in self._own_galleries() if leave_out else ():
             self._without[place, patient_id] = len(every)
             every.append(others_with_the_same_disorders(every[place], patient_id))
@@ -144,8 +143,9 @@ class Comparison:
                 deque(side_by_side(lambda table: self._rank(table, [method], [gallery]), self._tables), maxlen=0)
         part: PartName = "freq" if test_set.endswith("freq") else "rare"
         ranks = self._known[gallery, method][part]
-        chosen = ranks if part == test_set else [multi_image_only(fold) for fold in ranks]
-        return [fold for fold in chosen if fold.cases]
+        if test_set != part:
+            ranks = [only(fold, np.array([len(case.images) > 1 for case in fold.cases], dtype=bool)) for fold in ranks]
+        return [fold for fold in ranks if fold.cases]
 
     def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""
@@ -154,7 +154,8 @@ class Comparison:
             return comparer.table(*block, self._groups_met(block[0]))
 
         cases = dict.fromkeys(case for one in self.folds for case in (*one.frequent_cases, *one.rare_cases))
-        blocks = blocks_of(cases, comparer.most_probes, fused=self._fuses)
+        fused = self.methods is None or any(method.fusion == "embedding" for method in self.methods)
+        blocks = blocks_of(cases, comparer.most_probes, fused=fused)
         done = 0
         for table in map(compared, blocks) if in_parts else side_by_side(compared, blocks):
             progress(done, len(cases))
@@ -164,10 +165,6 @@ class Comparison:
             else:
                 self._rank(table, self.methods, self._asked)
         progress(len(cases), len(cases))
-
-    @property
-    def _fuses(self) -> bool:
-        return self.methods is None or any(method.fusion == "embedding" for method in self.methods)
 
     def _unranked(self, method: Method) -> dict[PartName, list[Ranks]]:
         """All missed: what no gallery has, or nobody has ranked yet."""
@@ -284,11 +281,6 @@ def others_with_the_same_disorders(gallery: Gallery, patient_id: str) -> Gallery
     """
     disorders = {label.disorder_id for label in gallery if label.patient_id == patient_id}
     return tuple(x for x in gallery if x.patient_id != patient_id and x.disorder_id in disorders)
-
-
-def multi_image_only(fold: Ranks) -> Ranks:
-    """The cases with more than one image."""
-    return only(fold, np.array([len(case.images) > 1 for case in fold.cases], dtype=bool))
 
 
 def only(fold: Ranks, chosen: Bools) -> Ranks:

@@ -148,8 +148,10 @@ class Comparer:
         rows = ProbeRows.of(self.encodings.embeddings, probes)
         ask = partial(GalleryImages.distances, rows=rows, groups=groups, each=bool(self.neighbours))
         [found] = self.parts.combined([ask], joined_distances)
+        all_groups = len(groups) == len(self.groups.labels)  # then no copy is made
         centroid: dict[CentroidKind, Floats] = {
-            kind: rows.distances(_some(of_kind, groups)).round(DECIMALS) for kind, of_kind in self.centroid_rows.items()
+            kind: rows.distances(of_kind if all_groups else of_kind[groups]).round(DECIMALS)
+            for kind, of_kind in self.centroid_rows.items()
         }
         row_of_probe = {probe: row for row, probe in enumerate(probes)}
         images, patients = self.groups.sizes[groups], self.groups.patients[groups]
@@ -189,8 +191,3 @@ def _centroid_rows(groups: Groups, parts: Parts[GalleryImages], kind: CentroidKi
         for group, of_group in sums.items():
             rows[group] = unit_rows(of_group.means)[0]
     return rows
-
-
-def _some(rows: Float64s, chosen: Ints) -> Float64s:
-    """Some rows; without a copy where it is all of them."""
-    return rows if len(chosen) == len(rows) else rows[chosen]
