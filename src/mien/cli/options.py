@@ -130,7 +130,7 @@ def with_method(command: Callable[..., None]) -> Callable[..., None]:
         others = (fusion, score, *numbers.values())
         if name == "tuned" and all(option is None for option in others):
             method = TUNED
-        elif any(option is not None for option in (name, fusion, score, *numbers.values())):
+        elif any(option is not None for option in (name, *others)):
             try:
                 method = method_of(name and str(name), fusion and str(fusion), score, numbers)
             except InvalidMethodError as error:

@@ -74,23 +74,21 @@ class Comparison:
         methods: Sequence[Method] | None = None,
         galleries: Sequence[GalleryName] = GALLERIES,
         averaging: Sequence[Method] = (),
-        centroids: Sequence[CentroidKind] = CENTROIDS,
         leave_out: bool = True,
         parts: ImagePlaces | None = None,
         progress: Progress = silent,
     ) -> None:
         """`methods` and `galleries` are those that will be asked for.
 
-        Without `methods`, kinds of `centroids` are, and those methods that are `averaging` nearest images. `parts` gets
+        Without `methods`, all are, but of those that average nearest images only the ones in `averaging`. `parts` gets
         the distinct galleries and says where their images are; else the encodings have them all. Without `leave_out`
         nobody is left out of a gallery, as in the official script.
         """
         self.folds = tuple(folds)
         self.methods = None if methods is None else tuple(dict.fromkeys(methods))
-        if self.methods is not None:
-            averaging = self.methods
-            kinds = {method.scoring.centroid for method in self.methods}
-            centroids = [kind for kind in CENTROIDS if kind in kinds]
+        averaging = averaging if self.methods is None else self.methods
+        kinds = CENTROIDS if self.methods is None else {method.scoring.centroid for method in self.methods}
+        centroids = [kind for kind in CENTROIDS if kind in kinds]
         distinct = {id(gallery): gallery for one in self.folds for gallery in one[:2] if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
         every = list(distinct.values())
