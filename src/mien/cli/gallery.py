@@ -87,10 +87,9 @@ def add_faces(
     for what, names in left_out.items():
         if names:
             show.note(f"{len(names):,} {what.replace('_', ' ')}: {shown_ids(names)}")
-    show.console().print(
+    show.print_line(
         f"{show.text(str(directory))}: {added.faces_added:,} faces added, {added.faces_kept:,} are kept now;"
-        f" {added.composites:,} disorders have a composite",
-        soft_wrap=True,
+        f" {added.composites:,} disorders have a composite"
     )
 
 
@@ -104,11 +103,9 @@ def remove_patient(
     with show.progress("erasing"):
         generation = Gallery.remove_patients(directory, patient_ids)
         _discard_journal(directory)  # an interrupted build may have left embeddings there
-    if json:
-        show.print_json({"generation": generation, "removed_patients": patient_ids})
-    else:
-        who = ", ".join(show.text(patient_id) for patient_id in patient_ids)
-        show.console().print(f"erased from {show.text(str(directory))}, now generation {generation}: patient {who}")
+    who = ", ".join(show.text(patient_id) for patient_id in patient_ids)
+    words = f"erased from {show.text(str(directory))}, now generation {generation}: patient {who}"
+    show.print_result({"generation": generation, "removed_patients": patient_ids}, words, as_json=json)
 
 
 @app.command()
@@ -127,14 +124,11 @@ def verify(directory: Directory, json: options.JsonOption = False) -> None:
     """Check every stored byte against its checksum; damaged rows are named, and the exit code is 1."""
     with show.progress("checking"):
         found = list(problems(directory))
-    if json:
-        show.print_json({"sound": not found, "problems": found})
-    else:
-        for line in found:
-            show.console().print(show.text(line), soft_wrap=True)
-        if not found:
-            empty = "" if state_of(directory).images else ", and empty: 'mien gallery add' fills it"
-            show.console().print(f"{show.text(str(directory))}: sound{empty}", soft_wrap=True)
+    lines = found
+    if not found:
+        empty = "" if state_of(directory).images else ", and empty: 'mien gallery add' fills it"
+        lines = [f"{directory}: sound{empty}"]
+    show.print_result({"sound": not found, "problems": found}, *map(show.text, lines), as_json=json)
     if found:
         raise typer.Exit(1)
 
@@ -174,10 +168,7 @@ def export(
     refuse_existing(out, force=force)
     with show.progress("exporting"):
         rows = Gallery.export(directory, out)
-    if json:
-        show.print_json({"out": str(out), "rows": rows})
-    else:
-        show.console().print(f"{show.text(str(out))}: {rows:,} rows")
+    show.print_result({"out": str(out), "rows": rows}, f"{show.text(str(out))}: {rows:,} rows", as_json=json)
 
 
 @app.command()

@@ -92,6 +92,7 @@ ClusterOption = Annotated[
         help="Work on a Dask cluster: this machine's cores, a scheduler's address, or the file that it wrote.",
     ),
 ]
+SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
 ForceOption = Annotated[bool, typer.Option("--force", help="Write over an output that exists.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine output.")]
 
@@ -129,7 +130,7 @@ def with_method(command: Callable[..., None]) -> Callable[..., None]:
         others = (fusion, score, *numbers.values())
         if name == "tuned" and all(option is None for option in others):
             method = TUNED
-        elif any(option is not None for option in (name, fusion, score, *numbers.values())):
+        elif any(option is not None for option in (name, *others)):
             try:
                 method = method_of(name and str(name), fusion and str(fusion), score, numbers)
             except InvalidMethodError as error:
