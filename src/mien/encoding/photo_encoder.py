@@ -25,7 +25,7 @@ from mien.core.errors import Box, InvalidPhotoError, SeveralFacesError
 from mien.encoding.alignment import CROP_SIDE, png_of, views_of
 from mien.encoding.detection import Detector
 from mien.encoding.manifest import EncoderManifest
-from mien.encoding.network import Network
+from mien.encoding.network import Device, Network
 from mien.encoding.photo import Pixels, check_bytes, decoded_photo
 from mien.encoding.quality import PhotoFacts, facts_of
 from mien.encoding.subject import Choice, Subject, find_subject
@@ -105,6 +105,11 @@ class PhotoEncoder:
         """The identity that its embeddings carry."""
         return self.manifest.encoder
 
+    @property
+    def device(self) -> Device:
+        """Where its networks run."""
+        return self.models[0].device
+
     def encode(self, photos: Sequence[Photo]) -> Iterator[Result]:
         """Encodes photos in their order. Memory holds only one decoded photo per core."""
         workers = min(os.cpu_count() or 1, max(len(photos), 1))
@@ -143,9 +148,15 @@ class PhotoEncoder:
         with _timed("embedding", report_seconds):
             embeddings = iter(self.embed(crops) if crops else ())
         return [
-            _checked(photo, next(embeddings), subject) if isinstance(subject, Subject) else subject
+            self._checked(photo, next(embeddings), subject) if isinstance(subject, Subject) else subject
             for photo, subject in zip(photos, subjects, strict=True)
         ]
+
+    def _checked(self, photo: Photo, embedding: Float32s, subject: Subject) -> Result:
+        if not (np.isfinite(embedding).all() and np.abs(embedding).max(axis=1).all()):
+            return RefusedPhoto(photo.image_id, "its embedding is zero or not finite: run `mien weights verify`")
+        crop = png_of(subject.crop) if photo.keep_crop else None
+        return EncodedPhoto(photo.image_id, embedding, facts_of(subject, self.device), crop)
 
     def encodings_of(self, results: Iterable[Result]) -> Encodings:
         """The embeddings of the photos that were encoded."""
@@ -188,13 +199,6 @@ def read_photo(source: Path | bytes) -> bytes:
         return source.read_bytes()
     except OSError as error:
         raise InvalidPhotoError(f"it cannot be read: {error.strerror}") from error
-
-
-def _checked(photo: Photo, embedding: Float32s, subject: Subject) -> Result:
-    if not (np.isfinite(embedding).all() and np.abs(embedding).max(axis=1).all()):
-        return RefusedPhoto(photo.image_id, "its embedding is zero or not finite: run `mien weights verify`")
-    crop = png_of(subject.crop) if photo.keep_crop else None
-    return EncodedPhoto(photo.image_id, embedding, facts_of(subject), crop)
 
 
 @contextmanager
