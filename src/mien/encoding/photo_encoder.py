@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 from pathlib import Path
 from stat import S_ISREG
-from time import perf_counter
 from typing import Protocol
 
 import cv2
@@ -34,8 +32,6 @@ cv2.setNumThreads(1)  # photos are spread over the cores already
 
 WRONG_PHOTO = (InvalidPhotoError, cv2.error, np.linalg.LinAlgError, MemoryError)
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
-
-ReportSeconds = Callable[[str, float], None]  # called with the name of a stage, and how many seconds it took
 
 
 @dataclass(frozen=True)
@@ -122,31 +118,22 @@ class PhotoEncoder:
         finally:
             pool.shutdown(cancel_futures=True)  # a caller that stops early does not wait for the rest
 
-    def encode_batch(self, photos: Sequence[Photo], report_seconds: ReportSeconds | None = None) -> list[Result]:
+    def encode_batch(self, photos: Sequence[Photo]) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
-        return self.encode_subjects(photos, [self.find_face(photo, report_seconds) for photo in photos], report_seconds)
+        return self.encode_subjects(photos, [self.find_face(photo) for photo in photos])
 
-    def find_face(self, photo: Photo, report_seconds: ReportSeconds | None = None) -> Subject | RefusedPhoto:
+    def find_face(self, photo: Photo) -> Subject | RefusedPhoto:
         """The face to encode, or the refusal of the photo."""
         try:
-            with ExitStack() as in_work:
-                with _timed("reading", report_seconds):
-                    pixels = in_work.enter_context(decoded_photo(read_photo(photo.source)))
-                with _timed("finding the face", report_seconds):
-                    return find_subject(pixels, self.detector, photo.face)
+            with decoded_photo(read_photo(photo.source)) as pixels:
+                return find_subject(pixels, self.detector, photo.face)
         except WRONG_PHOTO as error:
             return refusal_of(photo, error)
 
-    def encode_subjects(
-        self,
-        photos: Sequence[Photo],
-        subjects: Sequence[Subject | RefusedPhoto],
-        report_seconds: ReportSeconds | None = None,
-    ) -> list[Result]:
+    def encode_subjects(self, photos: Sequence[Photo], subjects: Sequence[Subject | RefusedPhoto]) -> list[Result]:
         """Embeds the faces that were found on photos; refusals stay as they are."""
         crops = [subject.crop for subject in subjects if isinstance(subject, Subject)]
-        with _timed("embedding", report_seconds):
-            embeddings = iter(self.embed(crops) if crops else ())
+        embeddings = iter(self.embed(crops) if crops else ())
         return [
             self._checked(photo, next(embeddings), subject) if isinstance(subject, Subject) else subject
             for photo, subject in zip(photos, subjects, strict=True)
@@ -199,11 +186,3 @@ def read_photo(source: Path | bytes) -> bytes:
         return source.read_bytes()
     except OSError as error:
         raise InvalidPhotoError(f"it cannot be read: {error.strerror}") from error
-
-
-@contextmanager
-def _timed(stage: str, report_seconds: ReportSeconds | None) -> Iterator[None]:
-    started = perf_counter()
-    yield
-    if report_seconds is not None:
-        report_seconds(stage, perf_counter() - started)

@@ -46,16 +46,11 @@ class TrainableModel:
         """Starts with the feature layer of the base network and a random head."""
         dimensions, inputs = layer.weight.shape
         features = nn.Sequential(nn.Linear(inputs, dimensions), nn.BatchNorm1d(dimensions, eps=layer.norm.epsilon))
-        with torch.no_grad():
-            for parameter, value in (
-                (features[0].weight, layer.weight),
-                (features[0].bias, layer.bias),
-                (features[1].weight, layer.norm.gamma),
-                (features[1].bias, layer.norm.beta),
-                (features[1].running_mean, layer.norm.mean),
-                (features[1].running_var, layer.norm.variance),
-            ):
-                parameter.copy_(torch.tensor(value))
+        gamma, beta, mean, variance, _ = layer.norm
+        linear = {"0.weight": layer.weight, "0.bias": layer.bias}
+        norm = {"1.weight": gamma, "1.bias": beta, "1.running_mean": mean, "1.running_var": variance}
+        tensors = {name: torch.tensor(array) for name, array in (linear | norm).items()}
+        features.load_state_dict(tensors, strict=False)  # there is no count of batches to load
         head = nn.Sequential(nn.Dropout(preset.dropout), nn.Linear(dimensions, classes))
         features, head = features.to(device), head.to(device)  # made on the processor: the same on any device
         groups = [
