@@ -90,12 +90,12 @@ def _queries(
 
 
 def _print(analysis: CohortAnalysis, out: Path) -> None:
-    from mien.evaluation.cohort_rows import GroupResult, NearDisorder  # noqa: PLC0415
+    from mien.evaluation.cohort_rows import GroupResult, NearDisorder, strongest_first  # noqa: PLC0415
     from mien.evaluation.experiment_context import rows_of  # noqa: PLC0415
     from mien.report.cohort import group_in_words  # noqa: PLC0415
     from mien.report.reproduction import PAGE  # noqa: PLC0415
 
     near = rows_of(analysis.tables, "near_disorders", NearDisorder)
-    for group in rows_of(analysis.tables, "groups", GroupResult):
+    for group in strongest_first(rows_of(analysis.tables, "groups", GroupResult)):
         show.console().print(f"[bold]{show.text(group.group)}[/]  {show.text(' '.join(group_in_words(group, near)))}\n")
     show.console().print(f"The report is {show.text(str(out / PAGE))}.", soft_wrap=True)
