@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 
 @naming_the_missing_extra("mien.encode")
-def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = None) -> Encodings:
-    """Encodes photos, or all photos of a folder; image ids are their names. A photo that does not do is refused."""
+def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = None, device: str = "auto") -> Encodings:
+    """Encodes photos, or all photos of a folder; image ids are their names. A photo that does not do is refused.
+
+    `device`: "cpu", "cuda", or "auto", which takes a graphics card if there is one.
+    """
     from mien.encoding.folder import find_photos  # noqa: PLC0415
     from mien.encoding.photo_encoder import Photo, RefusedPhoto  # noqa: PLC0415
     from mien.encoding.store import encoder_for  # noqa: PLC0415
@@ -30,7 +33,7 @@ def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = N
     for path in given:
         require(path, str | Path, "path", "the paths of photos, or of a folder")
     found = find_photos([Path(path) for path in given])
-    loaded = encoder_for(None, encoder).load()
+    loaded = encoder_for(None, encoder).load(device)
     results = list(loaded.encode([Photo(image_id, path) for image_id, path in found.items()]))
     if refused := [f"{shown(each.image_id)}: {each.reason}" for each in results if isinstance(each, RefusedPhoto)]:
         raise InvalidFileError("photos", refused, advice="mend these, or leave them out")

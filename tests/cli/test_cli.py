@@ -241,7 +241,7 @@ def test_several_tables_after_one_metadata_option(mien, tmp_path):
 # bad input: a clear message, exit code 1, nothing written
 
 METADATA = {
-    "missing column": (b"image_id,label\n1,A\n", ["row 1", "'subject' is missing"]),
+    "missing column": (b"image_id,label\n1,A\n", ["row 1", "'patient_id or subject' is missing"]),
     "not UTF-8": (b"image_id,subject,label\n1,p,A\n2,\xff\xfep,A\n", ["row 3", "not UTF-8"]),
     "byte-order mark": (b"\xef\xbb\xbfimage_id,subject,label\n1,p,A\n", ["byte-order mark"]),
     "duplicate header": (b"image_id,subject,label,label\n1,p,A,A\n", ["'label' is there twice"]),
@@ -345,6 +345,8 @@ COHORTS = {
     "two patients": ([[1.0, 2.0], [1.0, 2.0]], {"image_id": ["1", "1"]}, ["row 2", "an image shows one person"]),
     "blank patient": ([[1.0, 2.0], [1.0, 3.0]], {"patient_id": ["p", None]}, ["row 2", "the patient's id is blank"]),
     "no embedding column": (None, {}, ["'embedding' is missing"]),
+    "no patient": ([[1.0, 2.0], [1.0, 3.0]], {"patient_id": None}, ["the column 'patient_id' is missing or empty"]),
+    "no disorder": ([[1.0, 2.0], [1.0, 3.0]], {"disorder_id": None}, ["the column 'disorder_id' is missing or empty"]),
 }
 
 
@@ -354,7 +356,8 @@ def test_bad_cohort_tables_are_refused_whole(mien, tmp_path, case):
     columns = {"image_id": ["1", "2"], "patient_id": ["p", "q"], "disorder_id": ["A", "B"], **changed}
     if embeddings is not None:
         columns["embedding"] = embeddings
-    pq.write_table(pa.table(columns), tmp_path / "c.parquet")
+    there = {name: values for name, values in columns.items() if values is not None}
+    pq.write_table(pa.table(there), tmp_path / "c.parquet")
     code, out, err = mien("gallery", "build", tmp_path / "g", "--encodings", tmp_path / "c.parquet")
     assert (code, out) == (1, "")
     for part in [*expected, "c.parquet"]:

@@ -179,6 +179,61 @@ def small_folder(tmp_path):
     return tmp_path / "gmdb"
 
 
+def test_the_accuracies_are_means_of_the_ranks_that_are_written(mien, simulated_folder, tmp_path):
+    import pandas as pd
+
+    encodings = simulated_folder / "encodings.parquet"
+    code, out, err = mien(
+        "evaluate", "--gmdb", simulated_folder, "--encodings", encodings, "--json", "--out", tmp_path / "r.parquet"
+    )
+    assert code == 0, err
+    ranks = pd.read_parquet(tmp_path / "r.parquet")
+    for result in json.loads(out)["results"]:
+        test_set, multi = result["set"].removeprefix("multi-"), result["set"].startswith("multi-")
+        chosen = ranks[(ranks["set"] == test_set) & (ranks["gallery"] == result["gallery"])]
+        method = "baseline" if result["fusion"] == "none" else "full"
+        chosen = chosen[(chosen["method"] == method) & (chosen["images"] > multi)]
+        hits = chosen.assign(hit=chosen["rank"] <= 5).groupby(["fold", "disorder_id", "patient_id"])["hit"].mean()
+        top5 = hits.groupby(["fold", "disorder_id"]).mean().groupby("fold").mean().mean()
+        assert 100 * top5 == pytest.approx(result["top5"], abs=1e-5)
+    fused = ranks["method"] == "full"
+    assert (ranks["image_id"].isna() == fused).all()
+    assert not ranks[~fused].duplicated(["set", "gallery", "fold", "disorder_id", "image_id"]).any()
+
+
+def test_ranks_are_written_in_three_formats_and_never_over_a_file(mien, small_folder, tmp_path):
+    import pandas as pd
+
+    evaluate = ("evaluate", "--gmdb", small_folder, "--encodings", small_folder / "encodings.parquet", "--json")
+    parquet, tsv, whole = (tmp_path / f"ranks.{suffix}" for suffix in ("parquet", "tsv", "json"))
+    for file in (parquet, tsv, whole):
+        code, out, err = mien(*evaluate, "--out", file)
+        assert code == 0, err
+        assert file.stat().st_mode & 0o777 == 0o600
+    document = json.loads(whole.read_text())
+    ranks = document.pop("ranks")
+    assert document == json.loads(out)
+    assert ranks[0] == {
+        "set": "freq",
+        "gallery": "unified",
+        "fold": 0,
+        "patient_id": "q",
+        "disorder_id": "A",
+        "images": 1,
+        "image_id": "2",
+        "method": "baseline",
+        "rank": 2,  # all photos are the same: the true one loses ties
+    }
+    rows = pd.read_csv(tsv, sep="\t", dtype={"image_id": str})
+    assert rows.columns.tolist() == [*ranks[0], "source", "encoder", "mien_version", "notice"]
+    pd.testing.assert_frame_equal(rows, pd.read_parquet(parquet), check_dtype=False)
+    assert rows[list(ranks[0])].replace({np.nan: None}).to_dict("records") == ranks
+    code, _, err = mien(*evaluate, "--out", parquet)
+    assert code == 1
+    assert "--force" in err
+    assert mien(*evaluate, "--out", tmp_path / "r.parquet", "--calibration")[0] == 2
+
+
 def test_what_a_folder_has_beside_its_version_is_noted(mien, small_folder):
     (small_folder / "gmdb_metadata" / "gmdb_syndromes_v1_wo_pleiotropy.tsv").write_text("not read")
     code, _, err = mien("evaluate", "--gmdb", small_folder, "--encodings", small_folder / "encodings.parquet")

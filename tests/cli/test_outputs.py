@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -162,3 +165,18 @@ def test_a_figure_is_for_its_owner(tmp_path):
         write_reliability(tmp_path / f"figure.{suffix}", points, simulated=True)
         assert (tmp_path / f"figure.{suffix}").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "command", [["--help"], ["weights", "list"], ["weights", "list", "--json"], ["tokens", "--help"]]
+)
+def test_a_reader_who_has_enough_is_no_error(command):
+    """As `mien ... | head`: the pipe is closed before anything is read."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        ended = subprocess.run(
+            [sys.executable, "-m", "mien", *command], stdout=pipe, stderr=subprocess.PIPE, check=False
+        )
+    assert ended.stderr == b""
+    assert ended.returncode == 141

@@ -73,6 +73,7 @@ def test_photos_of_a_patient_are_ranked_against_a_gallery_of_photos(mien, folder
     assert query["excluded_gallery_patients"] == []
     assert [photo["image_id"] for photo in answer["photos"]] == ["3.jpg", "4.jpg"]
     assert {"confidence", "face_size", "sharpness", "box", "warnings"} <= set(answer["photos"][0])
+    assert [photo["device"] for photo in answer["photos"]] == ["cpu", "cpu"]
     assert answer["gallery"]["encoder"]["name"] == "mobilefacenet"
     again, out, _ = build(mien, folder, tmp_path / "g")
     assert again == 0
@@ -109,6 +110,7 @@ def test_a_photo_without_a_face_or_with_two_is_refused_with_the_reason(mien, gal
     assert (code, out) == (1, "")
     assert "photo 'noise.png': no face was found" in err
     assert "photo 'photo_0.jpg': 2 faces: face 1 at (" in err
+    assert "--face main takes the most prominent one" in err
     for choice, number in (("2", 2), ("photo_0.jpg=1", 1), ("main", 2)):
         code, out, _ = mien("rank", "--gallery", gallery, two, "--face", choice, "--json")
         assert code == 0
@@ -176,6 +178,7 @@ def test_encodings_are_written_as_parquet_and_in_the_official_layout(mien, folde
     rows = list(csv.DictReader((tmp_path / "e.parquet.photos.csv").read_text().splitlines()))
     assert [row["image_id"] for row in rows] == ["14.txt", "11.jpg", "12_rot_aligned.jpg", "13.jpg"]
     assert [row["encoded"] for row in rows] == ["no", "yes", "yes", "yes"]
+    assert [row["device"] for row in rows] == ["", "cpu", "cpu", "cpu"]
     assert "text" in rows[0]["reason"]
     assert mien("encode", photos, "--out", tmp_path / "e.csv", "--face", "main")[0] == 0
     parquet, official = (read_encodings(tmp_path / name).encodings for name in ("e.parquet", "e.csv"))
@@ -186,6 +189,43 @@ def test_encodings_are_written_as_parquet_and_in_the_official_layout(mien, folde
     header, first = (tmp_path / "e.csv").read_text().splitlines()[:2]
     assert header == "img_name;model;flip;gray;class_conf;representations"
     assert first.startswith("11_rot_aligned.jpg;m0;0;0;[0];[")
+
+
+def test_a_card_that_is_asked_for_and_not_there_ends_the_command(mien, folder, gallery, tmp_path):
+    photo = folder / "photos" / "014" / "0.jpg"
+    for command in (
+        ("encode", photo, "--out", tmp_path / "e.parquet"),
+        ("rank", "--gallery", gallery, photo, "--face", "main"),
+        ("serve", "--gallery", gallery, "--port", "0"),
+    ):
+        code, out, err = mien(*command, "--device", "cuda")
+        assert (code, out) == (1, "")
+        assert "mien: no graphics card can be used: installed is onnxruntime" in err
+    assert mien("encode", photo, "--out", tmp_path / "e.parquet", "--device", "cuda", "--cluster", "local")[0] == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_links_below_a_folder_of_photos_are_followed_only_if_asked(mien, folder, tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    shutil.copy(folder / "photos" / "014" / "0.jpg", photos / "own.jpg")
+    (photos / "loop").symlink_to(photos)
+    (photos / "others").symlink_to(folder / "photos" / "017")  # out of the folder
+    encode = ("encode", photos, "--out", tmp_path / "e.parquet", "--face", "main", "--json")
+    code, out, err = mien(*encode)
+    assert code == 0, err
+    assert [photo["image_id"] for photo in json.loads(out)["photos"]] == ["own.jpg"]
+    assert "2 links were not followed, --follow-links does that: 'loop', 'others'" in err
+    (tmp_path / "t.csv").write_text("image_id,patient_id,disorder_id\nothers/0.jpg,p,D\nown.jpg,q,D\n")
+    build = ("gallery", "build", tmp_path / "g", "--photos", photos, "--metadata", tmp_path / "t.csv", "--json")
+    code, _, err = mien(*build)
+    assert code == 1
+    assert "there is no photo 'others/0.jpg'" in err
+    assert "'others'" in err
+    code, out, err = mien(*build, "--follow-links", "--face", "main")
+    assert code == 0, err
+    document = json.loads(out)
+    assert (document["images_added"], document["device"]) == (2, "cpu")
 
 
 def test_encode_says_what_it_cannot_do(mien, folder, tmp_path):

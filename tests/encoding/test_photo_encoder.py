@@ -312,6 +312,28 @@ def test_memory_stays_bounded_however_many_photos_there_are(photo_encoder, faces
     assert grown < 100  # megabytes
 
 
+def test_links_below_a_folder_are_named_or_followed(tmp_path):
+    for name in ("in/1.jpg", "in/sub/2.jpg", "out/3.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    folder = tmp_path / "in"
+    for name, to in {"loop": ".", "sub/up": "..", "out": "../out", "4.jpg": "../out/3.jpg", "gone.jpg": "no"}.items():
+        (folder / name).symlink_to(to)
+    said = []
+    assert list(find_photos([folder], say=said.append)) == ["1.jpg", "sub/2.jpg"]
+    assert said == ["5 links were not followed, --follow-links does that: 'loop', 'out', '4.jpg', 'gone.jpg', 'sub/up'"]
+    followed = find_photos([folder], follow_links=True, say=said.append)
+    assert list(followed) == ["1.jpg", "4.jpg", "gone.jpg", "out/3.jpg", "sub/2.jpg"]  # each folder once
+    (tmp_path / "links").symlink_to(folder)
+    assert list(find_photos([tmp_path / "links", folder / "4.jpg"], say=said.append)) == ["1.jpg", "sub/2.jpg", "4.jpg"]
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "3.jpg").symlink_to(tmp_path / "out" / "3.jpg")
+    with pytest.raises(InvalidFileError, match="no files in this folder, only links: --follow-links follows them"):
+        find_photos([tmp_path / "only"])
+    with pytest.warns(UserWarning, match="5 links were not followed"):
+        find_photos([folder])
+
+
 def test_photos_are_known_by_their_path_below_the_folder(tmp_path):
     for name in ("b/2.jpg", "a.png", ".hidden.jpg", ".git/x", "b/c/1.jpg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -282,6 +282,8 @@ def test_the_command_writes_an_encoder_that_encodes(mien, drawn, tmp_path, defau
     [model] = stored_encoder(str(tmp_path / "tuned")).manifest.models
     assert (model.trained_on, model.input.channels) == ("BGR", "RGB")  # fed what the official predictor feeds
     assert "BGR crops" in model.source
+    assert model.source.endswith(", on cpu")
+    assert document["device"] == "cpu"
     assert (tmp_path / "tuned" / "training.png").stat().st_size > 10_000
     code, out, err = mien(
         "encode", drawn / "photos", "--encoder", tmp_path / "tuned", "--out", tmp_path / "e.parquet", "--json"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from io import BytesIO
 from itertools import product
 from math import ceil
@@ -17,19 +15,18 @@ from PIL import Image
 
 from mien.benchmark.measure import Line, best_of
 from mien.core.arrays import Floats
-from mien.encoding.alignment import CROP_SIDE, LANDMARKS_ON_CROP, eye_line_angle, similarity
+from mien.encoding.alignment import CROP_SIDE, aligned_crop, levelled
 from mien.encoding.detection import OUTPUT_WIDTHS, separate_faces
 from mien.encoding.manifest import EncoderManifest
 from mien.encoding.network import Network
-from mien.encoding.photo import Pixels
-from mien.encoding.photo_encoder import Photo, PhotoEncoder
+from mien.encoding.photo import Pixels, decode_photo
+from mien.encoding.photo_encoder import Photo, PhotoEncoder, read_photo
 from mien.encoding.store import DEFAULT, StoredEncoder, stored_encoder
 from mien.simulation.photos import DrawnPerson
 
 PHOTOS = 64
 SIDE = 640
-STAGES = ("reading", "finding the face", "embedding")
-LINES = 3 + len(STAGES)
+LINES = 5
 
 
 def encoding_benchmarks(rng: np.random.Generator, size: float) -> Iterator[Line]:
@@ -38,21 +35,25 @@ def encoding_benchmarks(rng: np.random.Generator, size: float) -> Iterator[Line]
     encoder = stored.load()
     photos = drawn_photos(max(2, round(PHOTOS * size)), rng)
     networks = default_networks(stored)
-    ours, official, single, bare = best_of(
+    ours, official, bare = best_of(
         3,
         lambda: list(encoder.encode(photos)),
-        lambda: usual_way(photos, encoder.manifest, networks, loop_anchors),
-        lambda: usual_way(photos, encoder.manifest, networks, known_anchors),
+        lambda: usual_way(photos, encoder.manifest, networks),
         networks_alone(encoder, len(photos)),
     )
     what = f"encode {len(photos)} photos"
     yield Line(what, ours, "one photo and one view at a time, as the official scripts do", official, "≤ 0.5")
-    yield Line(what, ours, "the same, anchors made once", single, "≤ 0.5")
     yield Line(what, ours, "the networks alone, all cores", bare, "close to 1")
-    seconds: Counter[str] = Counter()
-    encoder.encode_batch(photos, lambda stage, took: seconds.update({stage: took}))
-    for stage in STAGES:
-        yield Line(f"  {stage}", seconds[stage], "all of it, on one core", sum(seconds.values()), "")
+    found = [encoder.find_face(photo) for photo in photos]
+    reading, finding, embedding = best_of(
+        1,
+        lambda: [decode_photo(read_photo(photo.source)) for photo in photos],
+        lambda: [encoder.find_face(photo) for photo in photos],
+        lambda: encoder.encode_subjects(photos, found),
+    )
+    stages = {"reading": reading, "reading, and finding the face": finding, "embedding": embedding}
+    for stage, took in stages.items():
+        yield Line(f"  {stage}", took, "all of it, on one core", finding + embedding, "")
 
 
 def drawn_photos(count: int, rng: np.random.Generator) -> list[Photo]:
@@ -88,32 +89,21 @@ def default_networks(stored: StoredEncoder) -> list[Network]:
     return [Network(stored.content(role), role, width, threads=0) for role, width in zip(roles, widths, strict=True)]
 
 
-def usual_way(
-    photos: Sequence[Photo],
-    manifest: EncoderManifest,
-    networks: Sequence[Network],
-    anchors_of: Callable[[int, int], Floats],
-) -> list[list[Floats]]:
+def usual_way(photos: Sequence[Photo], manifest: EncoderManifest, networks: Sequence[Network]) -> list[list[Floats]]:
     """Photo after photo, with all the threads that OpenCV takes when nobody tells it."""
     cv2.setNumThreads(-1)
     try:
-        return [one_by_one(photo, manifest, networks, anchors_of) for photo in photos]
+        return [one_by_one(photo, manifest, networks) for photo in photos]
     finally:
         cv2.setNumThreads(1)
 
 
-def one_by_one(
-    photo: Photo, manifest: EncoderManifest, networks: Sequence[Network], anchors_of: Callable[[int, int], Floats]
-) -> list[Floats]:
+def one_by_one(photo: Photo, manifest: EncoderManifest, networks: Sequence[Network]) -> list[Floats]:
     """One photo the way the official scripts go: every step on its own, every view its own run."""
     assert isinstance(photo.source, bytes)
     picture = cv2.cvtColor(cv2.imdecode(np.frombuffer(photo.source, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
-    landmarks = _surest_landmarks(picture, networks[0], anchors_of)
-    nose = float(landmarks[2, 0]), float(landmarks[2, 1])
-    turn = cv2.getRotationMatrix2D(nose, eye_line_angle(landmarks), 1.0)
-    level = cv2.warpAffine(picture, turn, picture.shape[1::-1])
-    again = np.trunc(_surest_landmarks(level, networks[0], anchors_of))
-    crop = cv2.warpAffine(level, similarity(again, LANDMARKS_ON_CROP), (CROP_SIDE, CROP_SIDE))
+    level = levelled(picture, _surest_landmarks(picture, networks[0]))
+    crop = aligned_crop(level, np.trunc(_surest_landmarks(level, networks[0])))
     embeddings = []
     for model, network in zip(manifest.models, networks[1:], strict=True):
         for flip, gray in product((False, True), (False, True)):
@@ -125,13 +115,13 @@ def one_by_one(
     return embeddings
 
 
-def _surest_landmarks(picture: Pixels, network: Network, anchors_of: Callable[[int, int], Floats]) -> Floats:
+def _surest_landmarks(picture: Pixels, network: Network) -> Floats:
     ratio = 640 / max(picture.shape[:2])
     height, width = (int(side * ratio) for side in picture.shape[:2])
     small = cv2.resize(picture, (width, height)).astype(np.float32)[..., ::-1] - (104, 117, 123)
     batch = small.transpose(2, 0, 1)[None].astype(np.float32)
     boxes, confidences, landmarks = (output[0] for output in network.run(batch))
-    anchors = anchors_of(height, width)
+    anchors = loop_anchors(height, width)
     likely = np.flatnonzero(confidences[:, 1] > 0.02)
     likely = likely[np.argsort(-confidences[likely, 1])]
     centres = anchors[likely, :2] + boxes[likely, :2] * 0.1 * anchors[likely, 2:]
@@ -152,6 +142,3 @@ def loop_anchors(height: int, width: int) -> Floats:
                 middle = (column + 0.5) * stride / width, (row + 0.5) * stride / height
                 anchors += [*middle, side / width, side / height]
     return np.array(anchors).reshape(-1, 4)
-
-
-known_anchors = lru_cache(loop_anchors)

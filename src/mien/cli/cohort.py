@@ -17,7 +17,7 @@ from mien.storage.formats.cohort_columns import read_groups
 from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.formats.image_metadata import read_image_metadata
 from mien.storage.gallery import Gallery
-from mien.storage.loading import LeftOut, Source, load_queries, queries_of
+from mien.storage.loading import Source, load_queries, queries_of
 
 if TYPE_CHECKING:
     from mien.evaluation.cohort_rows import CohortAnalysis
@@ -37,6 +37,8 @@ def cohort(
     seed: options.SeedOption = 1,
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
+    device: options.DeviceOption = options.DeviceName.auto,
+    follow_links: options.FollowLinksOption = False,
     short_ids: options.ShortIdsOption = False,
     allow_missing: options.AllowMissingOption = False,
     force: options.ForceOption = False,
@@ -49,13 +51,14 @@ def cohort(
 
     check_out(out, force=force)
     opened = Gallery.open(gallery)
-    how = options.ImportOptions(encoder, face, short_ids, allow_missing, keep_faces=False, composite_patients=None)
-    queries = _queries(patients, metadata or (), how, opened.encoder)
+    how = options.PhotoOptions(encoder, face, device, follow_links, short_ids, allow_missing)
+    queries, photos = _queries(patients, metadata or (), how, opened.encoder)
     tables = [path for path in (*(metadata or ()), patients) if path.suffix.lower() in TABLES and path.is_file()]
     groups = next((found for path in tables if (found := read_groups(path, queries)) is not None), None)
     known = read_image_metadata(facts) if facts else None
     with show.progress("comparing") as report:
         analysis = analyse_cohort(opened, queries, groups, facts_of_image=known, seed=seed, progress=report)
+    analysis = analysis._replace(facts={**analysis.facts, **photos})
     with show.progress("writing the report"):
         write_cohort(out, analysis, opened)
     if own := analysis.facts["left_out_of_gallery"]:
@@ -67,9 +70,9 @@ def cohort(
 
 
 def _queries(
-    patients: Path, metadata: Sequence[Path], how: options.ImportOptions, of_gallery: Encoder | None
-) -> list[Query]:
-    left_out: LeftOut
+    patients: Path, metadata: Sequence[Path], how: options.PhotoOptions, of_gallery: Encoder | None
+) -> tuple[list[Query], dict[str, str]]:
+    """The patients, and how their photos were encoded."""
     if patients.is_dir():
         from mien.cli.photos import encode_folder  # noqa: PLC0415 onnxruntime is heavy
 
@@ -77,14 +80,14 @@ def _queries(
         if not annotations.patient_of:
             hint = "say who is on the photos: a table with image_id, patient_id and perhaps group"
             raise typer.BadParameter(hint, param_hint="--metadata")
-        encodings, left_out, _ = encode_folder(patients, annotations, how, of_gallery, None)
-        queries = queries_of(encodings, annotations)
+        encoded = encode_folder(patients, annotations, how, of_gallery, None)
+        queries, left_out, photos = queries_of(encoded.encodings, annotations), encoded.left_out, encoded.provenance
     else:
         with show.progress("reading encodings") as report:
             source = Source(patients, metadata, how.encoder, how.allow_missing)
-            queries, left_out = load_queries(source, report)
+            (queries, left_out), photos = load_queries(source, report), {}
     show.print_left_out(left_out)
-    return queries
+    return queries, photos
 
 
 def _print(analysis: CohortAnalysis, out: Path) -> None:

@@ -19,6 +19,8 @@ def encode(
     encoder: Annotated[str | None, typer.Option(help="The encoder, a name or a folder.", show_default=False)] = None,
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
+    device: options.DeviceOption = options.DeviceName.auto,
+    follow_links: options.FollowLinksOption = False,
     cluster: options.ClusterOption = None,
     force: options.ForceOption = False,
     json: options.JsonOption = False,
@@ -33,6 +35,8 @@ def encode(
     from mien.storage.formats import check_writable, write_encodings  # noqa: PLC0415
     from mien.storage.outputs import refuse_existing  # noqa: PLC0415
 
+    if cluster is not None and device == "cuda":
+        raise typer.BadParameter("the workers of a cluster encode on their processors", param_hint="--device")
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
         raise MienError(f"{out}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
@@ -42,10 +46,11 @@ def encode(
     for path in (out, *(() if journal.exists() else (table,))):  # a run that was cut off may have left a table
         refuse_existing(path, force=force)
     own_files = {path.resolve() for path in (out, journal, table)}
-    found = find_photos(paths, short_ids=short_ids or suffix == ".csv", own_files=own_files)
+    short_ids = short_ids or suffix == ".csv"
+    found = find_photos(paths, short_ids=short_ids, own_files=own_files, follow_links=follow_links, say=show.note)
     photos = chosen_photos(found, face)
     stored = encoder_for(None, encoder)
-    loaded = stored.load()
+    loaded = stored.load("cpu" if cluster is not None else device)
     check_writable(out, list(found), loaded.encoder)
     if cluster is None:
         results = encode_photos(loaded, photos, journal)
@@ -65,12 +70,13 @@ def encode(
     discard(journal)
     if json:
         documents = [photo_document(result) for result in results]
-        show.print_json({"out": str(out), "encoder": loaded.encoder.as_dict(), "encoded": encoded, "photos": documents})
+        facts = {"encoder": loaded.encoder.as_dict(), "device": loaded.device}
+        show.print_json({"out": str(out), **facts, "encoded": encoded, "photos": documents})
         return
     show.print_first(refusals(results), f"photos were refused, see {table}")
     if taken := sum(isinstance(result, EncodedPhoto) and bool(result.facts.taken_as_official) for result in results):
         show.note(f"{taken:,} photos that would have been refused were taken as officially, see {table}")
     show.print_line(
-        f"{show.text(str(out))}: {encoded:,} of {len(results):,} photos encoded by {show.text(str(loaded.encoder))};"
-        f" what was seen on each is in {show.text(str(table))}"
+        f"{show.text(str(out))}: {encoded:,} of {len(results):,} photos encoded by {show.text(str(loaded.encoder))}"
+        f" on {loaded.device}; what was seen on each is in {show.text(str(table))}"
     )

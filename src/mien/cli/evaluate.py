@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,12 +17,14 @@ from mien.core.study import Study
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import FOLDS, cohort_study
-from mien.evaluation.results import Result
+from mien.evaluation.results import Result, patient_ranks
 from mien.evaluation.results import evaluate as evaluate_methods
-from mien.report.evaluation import beyond_document, evaluation_document
+from mien.report.evaluation import beyond_document, evaluation_document, write_ranks
+from mien.report.rankings import check_out
 from mien.storage.formats.cohort_columns import read_column
 from mien.storage.formats.gmdb_folder import read_gmdb
 from mien.storage.loading import LeftOut, Source, load_cohort
+from mien.storage.outputs import refuse_existing
 
 if TYPE_CHECKING:
     from mien.cluster.studies import ImagesOnCluster  # scipy is heavy
@@ -77,10 +79,17 @@ def evaluate(
     seed: options.SeedOption = 1,
     encoder: options.EncoderOption = None,
     cluster: options.ClusterOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the rank of each patient's disorder: .json, .tsv or .parquet.")
+    ] = None,
+    force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Accuracy of methods by the paper's protocol: frequent and rare sets, unified and split galleries."""
     methods, reference = _chosen(method, against, all_methods=all_methods)
+    if out is not None and (calibration or method is options.TUNED):
+        raise typer.BadParameter("--out is for accuracies: give neither --calibration nor --method tuned")
+    _check_out(out, [encodings, *(cohort or ())], force=force)
     if cohort is not None:
         if gmdb is not None or encodings is not None:
             raise typer.BadParameter("--cohort stands instead of --gmdb and --encodings: give either")
@@ -102,12 +111,18 @@ def evaluate(
     if strict:
         study.refuse_tested_in_gallery()
     source = cohort[0] if cohort else encodings or Path()
-    document, results = _accuracies(study, methods, reference, cluster, source, seed, per_image=per_image)
+    document, results = _accuracies(study, methods, reference, cluster, source, seed, out, per_image=per_image)
     if json:
         show.print_json(document)
     else:
         show_study.print_study(study, document["protocol"])
         show_study.print_results(results, published=cohort is None and not per_image)
+
+
+def _check_out(out: Path | None, inputs: Sequence[Path | None], *, force: bool) -> None:
+    if out is not None:
+        check_out(out, inputs=[path for path in inputs if path], galleries=[])
+        refuse_existing(out, force=force)
 
 
 def _chosen(method: Method | None, against: str, *, all_methods: bool) -> tuple[tuple[Method, ...], Method]:
@@ -129,6 +144,7 @@ def _accuracies(
     cluster: str | None,
     source: Path,
     seed: int,
+    out: Path | None,
     *,
     per_image: bool,
 ) -> tuple[dict[str, Any], list[Result]]:
@@ -143,7 +159,10 @@ def _accuracies(
         )
     with show.progress("measuring"):
         results = evaluate_methods(comparison, methods, seed=seed, against=reference, per_image=per_image)
-    return evaluation_document(study, comparison, results, seed=seed, per_image=per_image), results
+    document = evaluation_document(study, comparison, results, seed=seed, per_image=per_image)
+    if out is not None:
+        write_ranks(out, document, patient_ranks(comparison, methods, study.encodings.image_ids))
+    return document, results
 
 
 def _dealt(

@@ -35,13 +35,17 @@ def build(
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
+    device: options.DeviceOption = options.DeviceName.auto,
+    follow_links: options.FollowLinksOption = False,
     allow_missing: options.AllowMissingOption = False,
     keep_faces: options.KeepFacesOption = False,
     composite_patients: options.CompositePatientsOption = None,
     json: options.JsonOption = False,
 ) -> None:
     """Make a gallery of exactly these images; run again, it finishes or changes nothing."""
-    how = options.ImportOptions(encoder, face, short_ids, allow_missing, keep_faces, composite_patients)
+    how = options.PhotoOptions(
+        encoder, face, device, follow_links, short_ids, allow_missing, keep_faces, composite_patients
+    )
     _import(directory, encodings, photos, metadata or [], how, exactly=True, json=json)
 
 
@@ -54,13 +58,17 @@ def add(
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
+    device: options.DeviceOption = options.DeviceName.auto,
+    follow_links: options.FollowLinksOption = False,
     allow_missing: options.AllowMissingOption = False,
     keep_faces: options.KeepFacesOption = False,
     composite_patients: options.CompositePatientsOption = None,
     json: options.JsonOption = False,
 ) -> None:
     """Add images to a gallery; images that are there already must be the same."""
-    how = options.ImportOptions(encoder, face, short_ids, allow_missing, keep_faces, composite_patients)
+    how = options.PhotoOptions(
+        encoder, face, device, follow_links, short_ids, allow_missing, keep_faces, composite_patients
+    )
     _import(directory, encodings, photos, metadata or [], how, exactly=False, json=json)
 
 
@@ -70,6 +78,7 @@ def add_faces(
     photos: Annotated[Path, typer.Option(help="A folder of photos, or of aligned crops such as 12_rot_aligned.jpg.")],
     encoder: Annotated[str | None, typer.Option(help="The encoder whose detector aligns photos.")] = None,
     face: options.FaceOption = None,
+    follow_links: options.FollowLinksOption = False,
     composite_patients: options.CompositePatientsOption = None,
     json: options.JsonOption = False,
 ) -> None:
@@ -77,7 +86,7 @@ def add_faces(
     from mien.cli.photos import faces_of_photos  # noqa: PLC0415 onnxruntime is heavy
 
     gallery = Gallery.open(directory)
-    faces, left_out = faces_of_photos(photos, gallery, encoder, face)
+    faces, left_out = faces_of_photos(photos, gallery, encoder, face, follow_links=follow_links)
     with show.progress("storing"):
         added = Gallery.add_faces(directory, faces, composite_patients=composite_patients)
     if json:
@@ -231,7 +240,7 @@ def _import(
     encodings: Path | None,
     photos: Path | None,
     metadata: list[Path],
-    how: options.ImportOptions,
+    how: options.PhotoOptions,
     *,
     exactly: bool,
     json: bool,
@@ -241,12 +250,13 @@ def _import(
     if photos is not None:
         from mien.cli.photos import cohort_of_photos  # noqa: PLC0415 onnxruntime is heavy
 
-        cohort, left_out, faces = cohort_of_photos(photos, metadata, how, _encoder_of(directory), _journal(directory))
+        cohort, encoded = cohort_of_photos(photos, metadata, how, _encoder_of(directory), _journal(directory))
+        left_out, faces, provenance = encoded.left_out, encoded.faces, encoded.provenance
     else:
         assert encodings is not None
-        if how.face or how.short_ids or how.keep_faces:
-            raise typer.BadParameter("--face, --short-ids and --keep-faces belong to --photos")
-        faces = None
+        if how.face or how.short_ids or how.keep_faces or how.follow_links:
+            raise typer.BadParameter("--face, --short-ids, --keep-faces and --follow-links belong to --photos")
+        faces, provenance = None, {}
         with show.progress("reading encodings") as report:
             cohort, left_out = load_cohort(Source(encodings, metadata, how.encoder, how.allow_missing), report)
     with show.progress("storing"):
@@ -255,7 +265,7 @@ def _import(
         )
     _discard_journal(directory)
     if json:
-        show.print_json({**asdict(change), **asdict(left_out)})
+        show.print_json({**asdict(change), **asdict(left_out), **provenance})
         return
     show.print_left_out(left_out)
     show.console().print(

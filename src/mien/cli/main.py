@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from pathlib import PurePath
@@ -104,7 +105,21 @@ def called_command(arguments: list[str]) -> str:
 
 
 def main() -> None:
-    """Runs a command. Refused input ends with one message and exit code 1."""
+    """Runs a command. A reader of the output that has enough, as `head`, ends it quietly, with exit code 141."""
+    try:
+        try:
+            _main()
+        finally:
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as end:  # typer and rich exit where they meet a broken pipe
+        if not isinstance(end, BrokenPipeError) and not isinstance(end.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
+        sys.exit(128 + 13)  # as if by SIGPIPE
+
+
+def _main() -> None:
+    """Refused input ends with one message and exit code 1."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where the terminal lacks a character
@@ -120,6 +135,8 @@ def main() -> None:
     except MienError as error:
         sys.stderr.write(f"mien: {error}\n")
         sys.exit(1)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         sys.stderr.write(f"mien: {error.filename or 'output'}: {error.strerror}\n")
         sys.exit(1)

@@ -17,6 +17,7 @@ from mien.core.scores import Parameter, known_scores
 
 Fusion = StrEnum("Fusion", {name: name for name in FUSIONS})  # type: ignore[misc] # names come from the core
 MethodName = StrEnum("MethodName", {name: name for name in (*NAMED_METHODS, "tuned")})  # type: ignore[misc]
+DeviceName = StrEnum("DeviceName", ["auto", "cpu", "cuda"])
 TUNED = Method()  # stands for the method that was tuned for a gallery, until the gallery is open
 
 MethodOption = Annotated[
@@ -62,6 +63,9 @@ MetadataOption = Annotated[
 ShortIdsOption = Annotated[
     bool, typer.Option("--short-ids", help="A photo's id is its name up to the first '_' or '.', as GMDB numbers them.")
 ]
+FollowLinksOption = Annotated[
+    bool, typer.Option("--follow-links", help="Follow links below a folder of photos, to folders and to photos.")
+]
 EncoderOption = Annotated[
     str | None,
     typer.Option(
@@ -93,19 +97,24 @@ ClusterOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
+DeviceOption = Annotated[
+    DeviceName, typer.Option("--device", help="Where networks run; auto takes a graphics card if there is one.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Write over an output that exists.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine output.")]
 
 
-class ImportOptions(NamedTuple):
-    """How images are taken into a gallery."""
+class PhotoOptions(NamedTuple):
+    """How photos are found, encoded and kept."""
 
     encoder: str | None
     face: Sequence[str] | None
-    short_ids: bool
-    allow_missing: bool
-    keep_faces: bool
-    composite_patients: int | None
+    device: str
+    follow_links: bool
+    short_ids: bool = False
+    allow_missing: bool = False
+    keep_faces: bool = False
+    composite_patients: int | None = None
 
 
 def limit_of(top: str) -> int | None:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
 from mien.cli import show
-from mien.cli.options import ImportOptions
+from mien.cli.options import PhotoOptions
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown, shown_ids
@@ -32,19 +32,28 @@ from mien.storage.formats.phenopacket import Phenopacket
 from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut, labelled_cohort
 
+BY_FACE = " with --face, by its number; --face main takes the most prominent one"
 MEND = "mend these, or go on without them with --allow-missing"
+
+
+class EncodedFolder(NamedTuple):
+    """The encoded photos of a folder."""
+
+    encodings: Encodings
+    left_out: LeftOut
+    faces: dict[str, bytes] | None  # by image id, if they are to be kept
+    provenance: dict[str, str]  # for the answer
 
 
 def query_of_photos(
     paths: Sequence[Path],
     of_gallery: Encoder | None,
-    encoder: str | None,
-    face: Sequence[str] | None,
+    how: PhotoOptions,
     patient_id: str | None = None,
 ) -> tuple[list[Query], dict[str, Any]]:
     """The photos of one patient as one query, and facts about them for the answer. A refused photo ends the command."""
-    photos = chosen_photos(find_photos(paths), face)
-    loaded = encoder_for(of_gallery, encoder).load()
+    photos = chosen_photos(find_photos(paths, follow_links=how.follow_links, say=show.note), how.face)
+    loaded = encoder_for(of_gallery, how.encoder).load(how.device)
     results = encode_photos(loaded, photos)
     if refused := refusals(results):
         raise InvalidFileError("photos", refused, advice="mend these, or rank without them")
@@ -58,7 +67,7 @@ def query_of_photos(
 
 
 def queries_of_phenopackets(
-    packets: Sequence[Phenopacket], of_gallery: Encoder | None, encoder: str | None, face: Sequence[str] | None
+    packets: Sequence[Phenopacket], of_gallery: Encoder | None, how: PhotoOptions
 ) -> tuple[list[Query], dict[str, Any]]:
     """The photos that each packet names as a query, and facts about all of them."""
     photos_of = [packet.photos() for packet in packets]  # all packets are checked before the first photo is encoded
@@ -66,16 +75,16 @@ def queries_of_phenopackets(
     beside: dict[str, Any] = {"photos": [], "warnings": []}
     for packet, photos in zip(packets, photos_of, strict=True):
         show.note(packet.in_words)
-        [query], facts = query_of_photos(photos, of_gallery, encoder, face, packet.content.subject.id)
+        [query], facts = query_of_photos(photos, of_gallery, how, packet.content.subject.id)
         queries.append(query)
         beside = {name: [*known, *facts[name]] for name, known in beside.items()}
     return queries, beside
 
 
 def cohort_of_photos(
-    folder: Path, metadata: Sequence[Path], how: ImportOptions, of_gallery: Encoder | None, journal: Path
-) -> tuple[Cohort, LeftOut, dict[str, bytes] | None]:
-    """Encodes the photos that the tables label, with their faces if they are to be kept.
+    folder: Path, metadata: Sequence[Path], how: PhotoOptions, of_gallery: Encoder | None, journal: Path
+) -> tuple[Cohort, EncodedFolder]:
+    """Encodes the photos that the tables label.
 
     A run that was cut off goes on where it stopped.
     """
@@ -83,24 +92,24 @@ def cohort_of_photos(
     if not annotations.labels:
         hint = "say who is on the photos: a table with image_id, subject, label"
         raise typer.BadParameter(hint, param_hint="--metadata")
-    encodings, left_out, faces = encode_folder(folder, annotations, how, of_gallery, journal)
-    return labelled_cohort(encodings, annotations), left_out, faces
+    encoded = encode_folder(folder, annotations, how, of_gallery, journal)
+    return labelled_cohort(encoded.encodings, annotations), encoded
 
 
 def encode_folder(
-    folder: Path, annotations: Annotations, how: ImportOptions, of_gallery: Encoder | None, journal: Path | None
-) -> tuple[Encodings, LeftOut, dict[str, bytes] | None]:
-    """Encodes the photos of a folder that the annotations name, with their faces if they are to be kept."""
+    folder: Path, annotations: Annotations, how: PhotoOptions, of_gallery: Encoder | None, journal: Path | None
+) -> EncodedFolder:
+    """Encodes the photos of a folder that the annotations name."""
     if not folder.is_dir():
         raise InvalidFileError(folder, ["it is not a folder: give the one that the photos are in"])
     wanted = annotations.patient_of
-    found = find_photos([folder], short_ids=how.short_ids, wanted=wanted)
+    found = find_photos([folder], short_ids=how.short_ids, wanted=wanted, follow_links=how.follow_links, say=show.note)
     photos = {image_id: found[image_id] for image_id in wanted if image_id in found}
     missing = [f"there is no photo {shown(image_id)}" for image_id in wanted if image_id not in found]
     if missing and not (photos and how.allow_missing):
         ids = "" if how.short_ids else "; ids without suffix and folder, as GMDB's, need --short-ids"
         raise InvalidFileError(folder, missing, advice=MEND + ids)
-    loaded = encoder_for(of_gallery, how.encoder).load()
+    loaded = encoder_for(of_gallery, how.encoder).load(how.device)
     results = encode_photos(loaded, chosen_photos(photos, how.face, keep_crop=how.keep_faces), journal)
     refused = refusals(results)
     if refused and (len(refused) == len(results) or not how.allow_missing):
@@ -113,21 +122,24 @@ def encode_folder(
     not_encoded = tuple(image_id for image_id in wanted if image_id not in encoded)
     crops = {each.image_id: each.crop for each in results if isinstance(each, EncodedPhoto) and each.crop is not None}
     left_out = LeftOut(len(found) - len(photos), not_encoded)
-    return encodings, left_out, crops if how.keep_faces else None
+    return EncodedFolder(encodings, left_out, crops if how.keep_faces else None, {"device": loaded.device})
 
 
 def faces_of_photos(
-    folder: Path, gallery: Gallery, encoder: str | None, face: Sequence[str] | None
+    folder: Path, gallery: Gallery, encoder: str | None, face: Sequence[str] | None, *, follow_links: bool
 ) -> tuple[dict[str, bytes], dict[str, list[str]]]:
     """The faces of a gallery's images on the files of a folder, and what has none, by kind.
 
     An image's file is the one whose path below the folder is its id, or whose name up to the first "_" or "." is.
     """
     image_ids = gallery.roster.image_of_id.keys()
-    files = find_photos([folder], wanted=image_ids)
+    files = find_photos([folder], wanted=image_ids, follow_links=follow_links, say=show.note)
     by_path = {image_id: path for image_id, path in files.items() if image_id in image_ids}
     own = {path.resolve() for path in by_path.values()}
-    by_number = find_photos([folder], short_ids=True, wanted=image_ids - by_path.keys(), own_files=own)
+    wanted = image_ids - by_path.keys()
+    by_number = find_photos(
+        [folder], short_ids=True, wanted=wanted, own_files=own, follow_links=follow_links, say=lambda _said_above: None
+    )
     paths = {**by_path, **{image_id: path for image_id, path in by_number.items() if image_id in image_ids}}
     there = gallery.faces.of_images(paths)
     photos = [photo for photo in chosen_photos(paths, face) if photo.image_id not in there]
@@ -186,7 +198,7 @@ def encode_photos(encoder: EncodesPhotos, photos: Sequence[Photo], journal: Path
 def refusals(results: Iterable[Result]) -> list[str]:
     """A line for each photo that was refused."""
     return [
-        f"photo {shown(result.image_id)}: {result.reason}{' with --face' if result.boxes else ''}"
+        f"photo {shown(result.image_id)}: {result.reason}{BY_FACE if result.boxes else ''}"
         for result in results
         if isinstance(result, RefusedPhoto)
     ]

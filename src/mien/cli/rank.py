@@ -58,6 +58,8 @@ def rank(
     project: Annotated[str, typer.Option(help="With --format seqr: the project's name there.")] = "mien",
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
+    device: options.DeviceOption = options.DeviceName.auto,
+    follow_links: options.FollowLinksOption = False,
     allow_missing: options.AllowMissingOption = False,
     coverage: Annotated[
         float, typer.Option(help="With a calibration: how often the prediction set holds the true disorder.")
@@ -84,7 +86,7 @@ def rank(
         else:
             from mien.cli.photos import queries_of_phenopackets, query_of_photos  # noqa: PLC0415 onnxruntime is heavy
 
-            how = opened.encoder, encoder, face
+            how = opened.encoder, options.PhotoOptions(encoder, face, device, follow_links)
             queries, beside = queries_of_phenopackets(packets, *how) if packets else query_of_photos(photos or [], *how)
         examination = None
         if by == By.gene or format:

@@ -34,6 +34,7 @@ def serve(
         list[str] | None, typer.Option(help="A name under which people reach it, beside its address.")
     ] = None,
     encoder: options.EncoderOption = None,
+    device: options.DeviceOption = options.DeviceName.auto,
     coarse: Annotated[bool, typer.Option("--coarse", help="Answer with ranks and bands instead of distances.")] = False,
     facts: Annotated[
         Path | None, typer.Option(help="Sex and age on the gallery's images, as image_metadata_<version>.tsv has them.")
@@ -69,6 +70,7 @@ def serve(
         token,
         tuple(name or ()),
         encoder,
+        device,
         coarse=coarse,
         links=links,
         facts_of_image=read_image_metadata(facts) if facts else {},

@@ -43,13 +43,16 @@ def train(
         FaceName | None,
         typer.Option(help="Of several faces the most prominent; or the official pipeline's choice, see `mien encode`."),
     ] = None,
+    device: options.DeviceOption = options.DeviceName.auto,
+    follow_links: options.FollowLinksOption = False,
     force: options.ForceOption = False,
     json: options.JsonOption = False,
 ) -> None:
     """Fine-tune an encoder on diagnosed patients: a new last layer for a frozen network."""
     import torch  # noqa: F401, PLC0415 first: the extra that brings it brings all that training needs
 
-    from mien.encoding.store import DEFAULT, stored_encoder  # noqa: PLC0415 heavy
+    from mien.encoding.device import chosen_device, onnxruntime_report, torch_report  # noqa: PLC0415 heavy
+    from mien.encoding.store import DEFAULT, stored_encoder  # noqa: PLC0415
     from mien.report.training import write_training  # noqa: PLC0415
     from mien.storage.formats.gmdb_tables import read_metadata  # noqa: PLC0415
     from mien.training.crops import load_data  # noqa: PLC0415
@@ -64,6 +67,7 @@ def train(
         batch=batch or published.batch,
         channels=published.channels if channels is None else "RGB" if channels == ChannelsName.RGB else "BGR",
     )
+    runs_on = chosen_device(device, onnxruntime_report, torch_report)
     check_name(out)
     if not (out / CHECKPOINT).exists():  # a run that was cut off goes on
         refuse_existing(out, force=force)
@@ -76,9 +80,11 @@ def train(
             images,
             trained_on,
             looked_at,
-            finder.load().detector,
+            finder.load_detector(runs_on),
             short_ids=short_ids,
             face=None if face is None else "main" if face == FaceName.main else "official",
+            follow_links=follow_links,
+            say=show.note,
             progress=report,
         )
     show.print_first(data.taken_as_official, "photos were taken as officially")
@@ -86,7 +92,7 @@ def train(
     log: list[EpochLine] = []
     source = (
         f"fine-tuned by mien train: preset {preset}, {chosen.epochs} epochs, {chosen.channels} crops, seed {seed},"
-        f" from {base}"
+        f" from {base}, on {runs_on}"
     )
     with show.progress("training") as report:
 
@@ -94,7 +100,7 @@ def train(
             log.append(line)
             report(line.epoch, chosen.epochs)
 
-        done = run_training(Run(data, network, scaling, chosen, seed), out, add_line)
+        done = run_training(Run(data, network, scaling, chosen, seed, runs_on), out, add_line)
     write_training(out, [line._asdict() for line in log], source)
     stored = write_encoder(
         out, str(preset), network, done.layer, scaling, chosen.channels, detector=finder, source=source
@@ -103,8 +109,9 @@ def train(
         how = f"trained on {chosen.channels} crops, and fed {scaling.channels} as its base network is"
         show.note(f"{how}: --channels {scaling.channels} trains on what the encoder is fed")
     last = log[-1]
+    facts = {"encoder": stored.manifest.encoder.as_dict(), "device": runs_on}
     show.print_result(
-        {"encoder": stored.manifest.encoder.as_dict(), "folder": str(out), "last": last._asdict()},
+        {**facts, "folder": str(out), "last": last._asdict()},
         f"{show.text(str(out))}: {stored.manifest.models[0].file}, encoder.json, training.csv, training.png",
         f"validation after {last.epoch} epochs, mean over {len(data.classes)} disorders:"
         f" top-1 {last.validation_top1:.1f} %, top-5 {last.validation_top5:.1f} %",

@@ -122,6 +122,10 @@ class SeveralFacesError(InvalidPhotoError):
         super().__init__(f"{len(self.boxes)} faces: {numbered}: cut the photo, or choose one")
 
 
+class DeviceError(MienError):
+    """A device was asked for that networks cannot run on."""
+
+
 class WeightsError(MienError):
     """Weights of an encoder that are missing, or not what they should be."""
 

@@ -99,7 +99,7 @@ def decoded_landmarks(offsets: Floats, anchors: Floats, variances: tuple[float, 
 
 
 def separate_faces(boxes: Floats) -> list[int]:
-    """ImagePlaces of the boxes that overlap no better one; the boxes come best first."""
+    """Places of the boxes that overlap no better one; the boxes come best first."""
     areas = np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0), axis=1)
     left = np.arange(len(boxes))
     kept: list[int] = []

@@ -9,7 +9,7 @@ initializers, not parameters. The tensors must all fit under one of the two nami
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,8 +57,10 @@ def fine_tuned(base: bytes, tensors: Arrays) -> bytes:
     if problems := _unfit(model.graph):
         raise WeightsError(listed("the base network cannot be fine-tuned", problems))
     given, problems = _without_prefixes(tensors)
-    by_number = _assigned(model.graph, _numbered_names(model.graph), given)
-    by_name = _assigned(model.graph, _node_names(model.graph), given)
+    operators = [node.op_type for node in model.graph.node]  # with a number each, in older versions of onnx2torch
+    by_number = _assigned(model.graph, _unique(operators, number_all=True), given)
+    names = [(node.name.replace(".", "/") or node.op_type).lstrip("/") for node in model.graph.node]  # in newer ones
+    by_name = _assigned(model.graph, _unique(names, number_all=False), given)
     replacements, misfits = min(by_number, by_name, key=lambda way: len(way[1]))
     if not by_number[1] and not by_name[1] and not _same(by_number[0], by_name[0]):
         problems.append("the names of its layers fit the base network in two ways")
@@ -99,25 +101,18 @@ def _unfit(graph: onnx.GraphProto) -> list[str]:
     return problems
 
 
-def _numbered_names(graph: onnx.GraphProto) -> list[str]:
-    """The layers' names in older versions of onnx2torch: operator and number."""
-    seen: Counter[str] = Counter()
-    names = []
-    for node in graph.node:
-        names.append(f"{node.op_type}_{seen[node.op_type]}")
-        seen[node.op_type] += 1
-    return names
+def _unique(names: Sequence[str], *, number_all: bool) -> list[str]:
+    """Names made unique by numbers.
 
-
-def _node_names(graph: onnx.GraphProto) -> list[str]:
-    """The layers' names in newer versions of onnx2torch: the node's name, with a number where it is not unique."""
+    >>> _unique(["Conv", "Relu", "Conv"], number_all=True), _unique(["Conv", "Relu", "Conv"], number_all=False)
+    (['Conv_0', 'Relu_0', 'Conv_1'], ['Conv', 'Relu', 'Conv_1'])
+    """
     seen: Counter[str] = Counter()
-    names = []
-    for node in graph.node:
-        name = (node.name.replace(".", "/") or node.op_type).lstrip("/")
-        names.append(f"{name}_{seen[name]}" if seen[name] else name)
+    unique = []
+    for name in names:
+        unique.append(f"{name}_{seen[name]}" if number_all or seen[name] else name)
         seen[name] += 1
-    return names
+    return unique
 
 
 def _places(graph: onnx.GraphProto, layers: list[str]) -> Iterator[_Place]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from mien.core.errors import InvalidFileError, shown
+from mien.core.errors import InvalidFileError, shown, shown_ids
 
 
 def find_photos(
@@ -15,15 +16,19 @@ def find_photos(
     short_ids: bool = False,
     wanted: Collection[str] | None = None,
     own_files: Collection[Path] = (),
+    follow_links: bool = False,
+    say: Callable[[str], object] = warnings.warn,
 ) -> dict[str, Path]:
     """Files and the files of folders, by image id: a file's name, or its path below the folder.
 
     `short_ids`: what stands before the first "_" or "." of the name, as GMDB's photos are numbered. `wanted`: the
-    names of others do not matter. `own_files`: what an earlier run wrote.
+    names of others do not matter. `own_files`: what an earlier run wrote. Links below a folder, to folders and to
+    files, may lead to photos of others: without `follow_links` they are left out, and that is said.
     """
     found: dict[str, Path] = {}
     problems: list[str] = []
-    for path, image_id in _listed(paths, problems):
+    links: list[str] | None = None if follow_links else []
+    for path, image_id in _listed(paths, problems, links):
         key = _short(path.name) if short_ids else image_id
         if path.resolve() in own_files:
             continue
@@ -38,10 +43,12 @@ def find_photos(
             problems.append(f"{both} are both image {shown(key)}: rename one, or {advice}")
     if problems:
         raise InvalidFileError("photos", problems)
+    if links:
+        say(f"{len(links):,} links were not followed, --follow-links does that: {shown_ids(links)}")
     return found
 
 
-def _listed(paths: Sequence[Path], problems: list[str]) -> Iterator[tuple[Path, str]]:
+def _listed(paths: Sequence[Path], problems: list[str], links: list[str] | None) -> Iterator[tuple[Path, str]]:
     for path in paths:
         if not path.exists():
             raise InvalidFileError(shown(str(path)), ["there is no such file or folder: check the path"])
@@ -49,29 +56,34 @@ def _listed(paths: Sequence[Path], problems: list[str]) -> Iterator[tuple[Path, 
             yield path, path.name
             continue
         empty = True
-        for file in _files_below(path, problems):
+        for file in _files_below(path, problems, links):
             empty = False
             yield file, file.relative_to(path).as_posix()
         if empty and not problems:
-            raise InvalidFileError(shown(str(path)), ["there are no files in this folder"])
+            but = ", only links: --follow-links follows them" if links else ""
+            raise InvalidFileError(shown(str(path)), [f"there are no files in this folder{but}"])
 
 
-def _files_below(folder: Path, problems: list[str]) -> Iterator[Path]:
-    """All files, sorted by name. Links are followed, each folder is read once, hidden folders never."""
+def _files_below(folder: Path, problems: list[str], links: list[str] | None) -> Iterator[Path]:
+    """All files, sorted by name; each folder is read once, hidden folders never. Adds to `links`, or follows them."""
     entered = set()
 
     def unreadable(error: OSError) -> None:
         problems.append(f"the folder {shown(str(error.filename))} cannot be read: {error.strerror}")
 
-    for below, folders, names in os.walk(folder, onerror=unreadable, followlinks=True):
+    for below, folders, names in os.walk(folder, onerror=unreadable, followlinks=links is None):
         status = Path(below).stat()
         if (status.st_dev, status.st_ino) in entered:
             folders.clear()
             continue
         entered.add((status.st_dev, status.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(name for name in names if not name.startswith(".")):
-            yield Path(below, name)
+        files = [Path(below, name) for name in sorted(names) if not name.startswith(".")]
+        if links is not None:
+            here = [*(Path(below, name) for name in folders), *files]
+            links += [path.relative_to(folder).as_posix() for path in here if path.is_symlink()]
+            files = [path for path in files if not path.is_symlink()]
+        yield from files
 
 
 def _short(name: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,13 +15,24 @@ from mien.core.errors import WeightsError, listed, shown
 if TYPE_CHECKING:
     import onnx
 
+Device = Literal["cpu", "cuda"]
+CUDA_PROVIDER = "CUDAExecutionProvider"
+PROVIDERS: dict[Device, list[Any]] = {
+    "cpu": ["CPUExecutionProvider"],
+    # photos come in many shapes, and a search for the fastest way would be made for each; TF32 would round to 10 bits
+    "cuda": [(CUDA_PROVIDER, {"cudnn_conv_algo_search": "HEURISTIC", "use_tf32": 0}), "CPUExecutionProvider"],
+}
+CARD = threading.Lock()  # photos are prepared on all cores, and one thread at a time feeds the card
+
 OPSETS = frozenset({"", "ai.onnx"})  # two names of ONNX's own operators
 
 
 class Network:
     """An ONNX network with one input; several threads may run it at once."""
 
-    def __init__(self, content: bytes, name: str, widths: Sequence[int], *, threads: int = 1) -> None:
+    def __init__(
+        self, content: bytes, name: str, widths: Sequence[int], *, threads: int = 1, device: Device = "cpu"
+    ) -> None:
         """`widths` are the sizes of the outputs' last axes. `threads` are those of one run; 0: one for each core.
 
         One thread is best: whole photos are spread over the cores, which scales better.
@@ -30,10 +43,14 @@ class Network:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         try:
-            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=PROVIDERS[device], enable_fallback=0
+            )
         except Exception as error:  # ONNX Runtime raises many kinds
             raise WeightsError(f"{name} is not a network that ONNX Runtime can run: {error}") from error
         self._name, self._widths = name, tuple(widths)
+        self.device: Device = "cuda" if CUDA_PROVIDER in self._session.get_providers() else "cpu"
+        self._turn = CARD if self.device == "cuda" else nullcontext()
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
             raise WeightsError(f"{name} has {len(inputs)} inputs: expected one, a batch of pictures")
@@ -43,16 +60,20 @@ class Network:
     def run(self, batch: Float32s) -> list[Float32s]:
         """The outputs for a batch (images, 3, height, width), each (images, ..., width)."""
         try:
-            if self._one_at_a_time and len(batch) > 1:
-                singles = [self._session.run(None, {self._input: picture[None]}) for picture in batch]
-                outputs = [np.concatenate(parts) for parts in zip(*singles, strict=True)]
-            else:
-                outputs = self._session.run(None, {self._input: batch})
+            with self._turn:
+                outputs = self._outputs(batch)
         except Exception as error:  # ONNX Runtime raises many kinds
             raise WeightsError(f"{self._name} does not take pictures of shape {batch.shape[1:]}: {error}") from error
         shapes = [output.shape for output in outputs]
         if [(shape[0], shape[-1]) for shape in shapes] != [(len(batch), width) for width in self._widths]:
             raise WeightsError(f"{self._name} gives outputs of shapes {shapes}: they should end with {self._widths}")
+        return outputs
+
+    def _outputs(self, batch: Float32s) -> list[Float32s]:
+        if self._one_at_a_time and len(batch) > 1:
+            singles = [self._session.run(None, {self._input: picture[None]}) for picture in batch]
+            return [np.concatenate(parts) for parts in zip(*singles, strict=True)]
+        outputs: list[Float32s] = self._session.run(None, {self._input: batch})
         return outputs
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 from pathlib import Path
 from stat import S_ISREG
-from time import perf_counter
 from typing import Protocol
 
 import cv2
@@ -25,7 +23,7 @@ from mien.core.errors import Box, InvalidPhotoError, SeveralFacesError
 from mien.encoding.alignment import CROP_SIDE, png_of, views_of
 from mien.encoding.detection import Detector
 from mien.encoding.manifest import EncoderManifest
-from mien.encoding.network import Network
+from mien.encoding.network import Device, Network
 from mien.encoding.photo import Pixels, check_bytes, decoded_photo
 from mien.encoding.quality import PhotoFacts, facts_of
 from mien.encoding.subject import Choice, Subject, find_subject
@@ -34,8 +32,6 @@ cv2.setNumThreads(1)  # photos are spread over the cores already
 
 WRONG_PHOTO = (InvalidPhotoError, cv2.error, np.linalg.LinAlgError, MemoryError)
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
-
-ReportSeconds = Callable[[str, float], None]  # called with the name of a stage, and how many seconds it took
 
 
 @dataclass(frozen=True)
@@ -105,6 +101,11 @@ class PhotoEncoder:
         """The identity that its embeddings carry."""
         return self.manifest.encoder
 
+    @property
+    def device(self) -> Device:
+        """Where its networks run."""
+        return self.models[0].device
+
     def encode(self, photos: Sequence[Photo]) -> Iterator[Result]:
         """Encodes photos in their order. Memory holds only one decoded photo per core."""
         workers = min(os.cpu_count() or 1, max(len(photos), 1))
@@ -117,35 +118,32 @@ class PhotoEncoder:
         finally:
             pool.shutdown(cancel_futures=True)  # a caller that stops early does not wait for the rest
 
-    def encode_batch(self, photos: Sequence[Photo], report_seconds: ReportSeconds | None = None) -> list[Result]:
+    def encode_batch(self, photos: Sequence[Photo]) -> list[Result]:
         """Encodes a few photos on one core, each model run once."""
-        return self.encode_subjects(photos, [self.find_face(photo, report_seconds) for photo in photos], report_seconds)
+        return self.encode_subjects(photos, [self.find_face(photo) for photo in photos])
 
-    def find_face(self, photo: Photo, report_seconds: ReportSeconds | None = None) -> Subject | RefusedPhoto:
+    def find_face(self, photo: Photo) -> Subject | RefusedPhoto:
         """The face to encode, or the refusal of the photo."""
         try:
-            with ExitStack() as in_work:
-                with _timed("reading", report_seconds):
-                    pixels = in_work.enter_context(decoded_photo(read_photo(photo.source)))
-                with _timed("finding the face", report_seconds):
-                    return find_subject(pixels, self.detector, photo.face)
+            with decoded_photo(read_photo(photo.source)) as pixels:
+                return find_subject(pixels, self.detector, photo.face)
         except WRONG_PHOTO as error:
             return refusal_of(photo, error)
 
-    def encode_subjects(
-        self,
-        photos: Sequence[Photo],
-        subjects: Sequence[Subject | RefusedPhoto],
-        report_seconds: ReportSeconds | None = None,
-    ) -> list[Result]:
+    def encode_subjects(self, photos: Sequence[Photo], subjects: Sequence[Subject | RefusedPhoto]) -> list[Result]:
         """Embeds the faces that were found on photos; refusals stay as they are."""
         crops = [subject.crop for subject in subjects if isinstance(subject, Subject)]
-        with _timed("embedding", report_seconds):
-            embeddings = iter(self.embed(crops) if crops else ())
+        embeddings = iter(self.embed(crops) if crops else ())
         return [
-            _checked(photo, next(embeddings), subject) if isinstance(subject, Subject) else subject
+            self._checked(photo, next(embeddings), subject) if isinstance(subject, Subject) else subject
             for photo, subject in zip(photos, subjects, strict=True)
         ]
+
+    def _checked(self, photo: Photo, embedding: Float32s, subject: Subject) -> Result:
+        if not (np.isfinite(embedding).all() and np.abs(embedding).max(axis=1).all()):
+            return RefusedPhoto(photo.image_id, "its embedding is zero or not finite: run `mien weights verify`")
+        crop = png_of(subject.crop) if photo.keep_crop else None
+        return EncodedPhoto(photo.image_id, embedding, facts_of(subject, self.device), crop)
 
     def encodings_of(self, results: Iterable[Result]) -> Encodings:
         """The embeddings of the photos that were encoded."""
@@ -188,18 +186,3 @@ def read_photo(source: Path | bytes) -> bytes:
         return source.read_bytes()
     except OSError as error:
         raise InvalidPhotoError(f"it cannot be read: {error.strerror}") from error
-
-
-def _checked(photo: Photo, embedding: Float32s, subject: Subject) -> Result:
-    if not (np.isfinite(embedding).all() and np.abs(embedding).max(axis=1).all()):
-        return RefusedPhoto(photo.image_id, "its embedding is zero or not finite: run `mien weights verify`")
-    crop = png_of(subject.crop) if photo.keep_crop else None
-    return EncodedPhoto(photo.image_id, embedding, facts_of(subject), crop)
-
-
-@contextmanager
-def _timed(stage: str, report_seconds: ReportSeconds | None) -> Iterator[None]:
-    started = perf_counter()
-    yield
-    if report_seconds is not None:
-        report_seconds(stage, perf_counter() - started)

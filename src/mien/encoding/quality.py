@@ -13,6 +13,7 @@ from mien.core.cohort import Encodings
 from mien.core.embeddings import mean_cosine_distance, unit_rows
 from mien.core.errors import Box, shown
 from mien.core.gallery_part import SAME_PHOTO
+from mien.encoding.network import Device
 from mien.encoding.photo import Pixels
 from mien.encoding.subject import SURE, Subject
 
@@ -37,6 +38,7 @@ class PhotoFacts:
     nod: float  # where the nose is between eyes (0) and mouth (1)
     outside: float  # share of the face's box that is not on the photo
     taken_as_official: str | None = None  # why it would have been refused; None: it would not
+    device: Device = "cpu"  # that the networks ran on
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -68,7 +70,7 @@ class PhotoFacts:
         return cls(**{**values, "box": tuple(values["box"])})
 
 
-def facts_of(subject: Subject) -> PhotoFacts:
+def facts_of(subject: Subject, device: Device) -> PhotoFacts:
     """Measures a photo's face."""
     turn, nod = pose(subject.landmarks)
     return PhotoFacts(
@@ -81,6 +83,7 @@ def facts_of(subject: Subject) -> PhotoFacts:
         nod=round(nod, 3),
         outside=round(subject.outside, 3),
         taken_as_official=subject.refusal,
+        device=device,
     )
 
 

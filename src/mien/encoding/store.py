@@ -17,8 +17,9 @@ from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, WeightsError, shown
 from mien.encoding.alignment import CROP_SIDE
 from mien.encoding.detection import OUTPUT_WIDTHS, Detector
+from mien.encoding.device import chosen_device, onnxruntime_report
 from mien.encoding.manifest import EncoderManifest
-from mien.encoding.network import Network, check_network
+from mien.encoding.network import Device, Network, check_network
 from mien.encoding.photo_encoder import PhotoEncoder
 
 DEFAULT = "mobilefacenet"
@@ -48,19 +49,20 @@ class StoredEncoder:
         there = [role for role in self.manifest.parts if role not in missing]
         return tuple(role for role in there if sha256_of(self._bytes(role)) != self.manifest.parts[role].sha256)
 
-    def load(self) -> PhotoEncoder:
+    def load(self, device: str = "cpu") -> PhotoEncoder:
         """Loads the networks; every file is checked first."""
         if missing := self.missing():
             raise WeightsError(f"the encoder {self.address} lacks {', '.join(missing)}: {self._advice(missing)}")
-        models = tuple(self._network(model.name, [model.dimensions]) for model in self.manifest.models)
-        return PhotoEncoder(self.manifest, self.load_detector(), models)
+        chosen = chosen_device(device, onnxruntime_report)
+        models = tuple(self._network(model.name, [model.dimensions], chosen) for model in self.manifest.models)
+        return PhotoEncoder(self.manifest, self.load_detector(chosen), models)
 
-    def load_detector(self) -> Detector:
+    def load_detector(self, device: Device = "cpu") -> Detector:
         """Loads the network that finds faces; its file is checked first."""
-        return Detector(self._network("detector", OUTPUT_WIDTHS), self.manifest.detector)
+        return Detector(self._network("detector", OUTPUT_WIDTHS, device), self.manifest.detector)
 
-    def _network(self, role: str, widths: Sequence[int]) -> Network:
-        return Network(self.content(role), str(self.folder / self.manifest.parts[role].file), widths)
+    def _network(self, role: str, widths: Sequence[int], device: Device) -> Network:
+        return Network(self.content(role), str(self.folder / self.manifest.parts[role].file), widths, device=device)
 
     def _bytes(self, role: str) -> bytes:
         path = self.folder / self.manifest.parts[role].file

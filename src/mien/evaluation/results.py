@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -143,6 +144,38 @@ def paired_intervals(
     )
     intervals = [interval_of(of_method) for of_method in drawn]
     return [intervals[start : start + len(others)] for start in range(0, len(intervals), len(others))]
+
+
+class PatientRank(NamedTuple):
+    """The rank of a test patient's disorder, by one method in one fold."""
+
+    set: SetName
+    gallery: GalleryName
+    fold: int
+    patient_id: str
+    disorder_id: str
+    images: int  # of the patient: those with more than one are the multi-image sets
+    image_id: str | None  # that was ranked alone; None: all of the patient's, fused
+    method: str
+    rank: int | None  # None: the gallery lacks the disorder
+
+
+def patient_ranks(comparison: Comparison, methods: Sequence[Method], image_ids: Sequence[str]) -> Iterator[PatientRank]:
+    """What accuracies are means of: a row per ranking. `image_ids` are those of the compared encodings."""
+    number_of_fold = {id(fold): number for number, fold in enumerate(comparison.folds)}
+    parts = [name for name in comparison.sets if not name.startswith("multi")]
+    for test_set, gallery, method in product(parts, comparison.galleries, methods):
+        for fold in comparison.ranks(test_set, gallery, method):
+            images = [image for case in fold.cases for image in case.images]  # in the order of unfused rankings
+            for place, (rank, number) in enumerate(zip(fold.ranks.tolist(), fold.case_of_ranking, strict=True)):
+                case = fold.cases[number]
+                yield PatientRank(
+                    *(test_set, gallery, number_of_fold[id(fold.round)]),
+                    *(case.patient_id, case.disorder_id, len(case.images)),
+                    image_ids[images[place]] if method.fusion == "none" else None,
+                    str(method),
+                    None if rank == MISSED else rank,
+                )
 
 
 def not_in_gallery(comparison: Comparison) -> dict[GalleryName, list[str]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from mien.core.answers import NOTICE
+from mien.core.encoder import Encoder
 from mien.core.method import Method
 from mien.core.study import MOST_PATIENTS_OF_RARE, Study
 from mien.evaluation.bootstrap import RESAMPLES
 from mien.evaluation.comparison import Comparison
-from mien.evaluation.results import Result, not_in_gallery
+from mien.evaluation.results import PatientRank, Result, not_in_gallery
+from mien.report.rankings import write_rows
 from mien.version import __version__
 
 DIGITS = 6  # further digits of a mean are noise
@@ -26,6 +29,19 @@ def evaluation_document(
 ) -> dict[str, Any]:
     """The answer as plain values, for JSON."""
     return _document(protocol_document(study, comparison, seed=seed, per_image=per_image), "results", results)
+
+
+def write_ranks(path: Path, document: Mapping[str, Any], ranks: Iterable[PatientRank]) -> None:
+    """Writes ranks in the format of the file's suffix. JSON has the whole document, too."""
+    protocol = document["protocol"]
+    provenance = {
+        "source": protocol["source"],
+        "encoder": str(Encoder.from_dict(protocol["encoder"])),
+        "mien_version": __version__,
+        "notice": NOTICE,
+    }
+    rows = [rank._asdict() for rank in ranks]
+    write_rows(path, {**document, "ranks": rows}, (row | provenance for row in rows))
 
 
 def beyond_document(study: Study, name: str, rows: Sequence[NamedTuple], *, seed: int) -> dict[str, Any]:

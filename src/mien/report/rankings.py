@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -190,11 +190,16 @@ def _sureness_columns(query: Mapping[str, Any], line: Mapping[str, Any]) -> dict
 
 def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
     """Writes a document in the format of the file's suffix. JSON has all of it, the others only the rankings."""
+    write_rows(path, document, ranking_rows(document))
+
+
+def write_rows(path: Path, document: Mapping[str, Any], rows_of_document: Iterable[Mapping[str, Any]]) -> None:
+    """Writes a document as .json, or its rows as .tsv or .parquet."""
     if path.suffix.lower() == ".json":
         with private_file(path) as file:
             file.write(f"{json.dumps(document, indent=1)}\n".encode())
         return
-    rows = list(ranking_rows(document))
+    rows = list(rows_of_document)
     if path.suffix.lower() == ".tsv":
         write_separated(path, rows, delimiter="\t")
     else:
@@ -202,7 +207,8 @@ def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         kinds = {int: pa.int64(), float: pa.float64()}
-        schema = pa.schema([(name, kinds.get(type(value), pa.string())) for name, value in rows[0].items()])
+        values = {name: next((row[name] for row in rows if row[name] is not None), None) for name in rows[0]}
+        schema = pa.schema([(name, kinds.get(type(value), pa.string())) for name, value in values.items()])
         with private_file(path) as file:
             pq.write_table(pa.Table.from_pylist(rows, schema), file)
 

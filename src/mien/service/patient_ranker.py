@@ -88,7 +88,7 @@ class PatientRanker:
         most_embeddings = self.settings.most_embeddings or usual_embeddings(of_gallery)
         self.budget = Budget(self.settings.most_requests, most_embeddings)
         try:
-            self.encoder = encoder_for(of_gallery, self.settings.encoder).load()
+            self.encoder = encoder_for(of_gallery, self.settings.encoder).load(self.settings.device)
         except (WeightsError, EncoderMismatchError, InvalidFileError) as error:
             if self.settings.encoder is not None:  # it was asked for
                 raise

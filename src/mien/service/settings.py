@@ -30,6 +30,7 @@ class Settings:
     token: str | None = None
     names: tuple[str, ...] = ()  # host names under which people reach it
     encoder: str | None = None  # of photos; None: the one that made the gallery
+    device: str = "cpu"  # of the encoder: auto, cpu, cuda
     coarse: bool = False  # ranks and bands instead of distances
     links: bool = True  # to OMIM, Orphanet and GeneReviews, on the page; never where it is coarse
     facts_of_image: Mapping[str, ImageFacts] = field(

@@ -38,20 +38,23 @@ def simulated_gmdb(
     """
     copies = [_people(seed, copy) for copy in range(growth)]
 
-    def labels(*roles: str) -> tuple[Label, ...]:
+    def labels(*roles: str, tested_in: int | None = None, not_in: int | None = None) -> tuple[Label, ...]:
         return tuple(
             label
             for people in copies
-            for role, own in zip(people.patients.role, people.labels_of_patient, strict=True)
-            if role in roles
+            for role, folds, own in zip(
+                people.patients.role, people.patients.folds, people.labels_of_patient, strict=True
+            )
+            if role in roles and (tested_in is None or tested_in in folds) and not_in not in folds
             for label in own
         )
 
     frequent = Split(labels("train", "validation"), labels("test"))
+    rare = [Split(labels("rare", not_in=fold), labels("rare", tested_in=fold)) for fold in range(FOLDS)]
     return Study(
         source=f"GMDB {version(seed, growth)}",
         encodings=_encodings(seed, copies, parameters, layout),
-        folds=tuple(Fold(frequent, _rare_split(copies, fold)) for fold in range(FOLDS)),
+        folds=tuple(Fold(frequent, of_fold) for of_fold in rare),
         train=labels("train"),
         validation=labels("validation"),
         disorders={disorder.disorder_id: disorder for disorder in _disorders(growth)},
@@ -110,22 +113,6 @@ def _labels(patients: Patients, copy: int) -> tuple[list[list[Label]], dict[str,
         labels.append([Label(image_id, *ids) for image_id in image_ids])
         row_of_image |= dict(zip(image_ids, rows, strict=True))
     return labels, row_of_image
-
-
-def _rare_split(copies: list[_People], fold: int) -> Split:
-    gallery, test = (
-        tuple(
-            label
-            for people in copies
-            for role, folds, own in zip(
-                people.patients.role, people.patients.folds, people.labels_of_patient, strict=True
-            )
-            if role == "rare" and (fold in folds) == tested
-            for label in own
-        )
-        for tested in (False, True)
-    )
-    return Split(gallery, test)
 
 
 def _disorders(growth: int) -> Iterator[Disorder]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.errors import InvalidFileError
+from mien.core.errors import InvalidFileError, shown
 from mien.core.progress import Progress
 from mien.storage.formats import missing_encodings, read_encodings
 from mien.storage.formats.annotations import Annotations
@@ -36,9 +36,9 @@ def load_cohort(source: Source, progress: Progress) -> tuple[Cohort, LeftOut]:
     """Labelled images for a gallery; the labels choose."""
     encodings, annotations, left_out = _load(source, progress, labelled=True)
     if not annotations.labels:
-        raise InvalidFileError(
-            source.encodings, ["no image has both a patient and a disorder: give a table with --metadata"]
-        )
+        empty = "disorder_id" if annotations.patient_of else "patient_id"
+        what = f"no image has both a patient and a disorder: the column {shown(empty)} is missing or empty"
+        raise InvalidFileError(source.encodings, [f"{what}: fill it in, or give a table with --metadata"])
     return labelled_cohort(encodings, annotations), left_out
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -52,6 +53,8 @@ def load_data(
     *,
     short_ids: bool = False,
     face: Choice = None,
+    follow_links: bool = False,
+    say: Callable[[str], object] = warnings.warn,
     progress: Progress = silent,
 ) -> TrainingData:
     """Joins tables and photos by image id. A picture of 112 x 112 is taken as an aligned crop; others are aligned."""
@@ -65,7 +68,7 @@ def load_data(
     if problems:
         raise InvalidFileError("tables", problems)
     image_ids = list(dict.fromkeys(label.image_id for label in (*train, *validation)))
-    paths = _paths(folder, image_ids, short_ids=short_ids)
+    paths = _paths(folder, image_ids, short_ids=short_ids, follow_links=follow_links, say=say)
     image_of_id = {image_id: image for image, image_id in enumerate(image_ids)}
     class_of_id = {disorder_id: place for place, disorder_id in enumerate(classes)}
 
@@ -79,7 +82,8 @@ def load_data(
     photos = [Photo(image_id, path, face) for image_id, path in zip(image_ids, paths, strict=True)]
     for image, (image_id, crop) in enumerate(zip(image_ids, crops_of(photos, lambda: detector), strict=True)):
         if isinstance(crop, RefusedPhoto):
-            problems.append(f"photo {shown(image_id)}: {crop.reason}")
+            choice = " with --face main, the most prominent" if crop.boxes else ""
+            problems.append(f"photo {shown(image_id)}: {crop.reason}{choice}")
         else:
             crops[image], refusal = crop
             taken += [] if refusal is None else [f"photo {shown(image_id)} was taken as officially: {refusal}"]
@@ -89,8 +93,10 @@ def load_data(
     return replace(data, taken_as_official=tuple(taken))
 
 
-def _paths(folder: Path, image_ids: Collection[str], *, short_ids: bool) -> list[Path]:
-    found = find_photos([folder], short_ids=short_ids, wanted=set(image_ids))
+def _paths(
+    folder: Path, image_ids: Collection[str], *, short_ids: bool, follow_links: bool, say: Callable[[str], object]
+) -> list[Path]:
+    found = find_photos([folder], short_ids=short_ids, wanted=set(image_ids), follow_links=follow_links, say=say)
     if missing := [image_id for image_id in image_ids if image_id not in found]:
         advice = "" if short_ids else "ids without suffix and folder, as GMDB's, need --short-ids"
         raise InvalidFileError(folder, [f"there is no photo {shown(image_id)}" for image_id in missing], advice=advice)

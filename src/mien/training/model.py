@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from mien.core.arrays import Float32s, Floats, Ints
+from mien.encoding.network import Device
 from mien.training.cut import CutNetwork, FeatureLayer, Norm
 from mien.training.presets import Preset
 
@@ -36,23 +37,22 @@ class TrainableModel:
     loss: Any
     optimizer: Any
     scheduler: Any
+    device: Device
 
     @classmethod
-    def begin(cls, layer: FeatureLayer, classes: int, weights: Floats, preset: Preset) -> TrainableModel:
+    def begin(
+        cls, layer: FeatureLayer, classes: int, weights: Floats, preset: Preset, device: Device = "cpu"
+    ) -> TrainableModel:
         """Starts with the feature layer of the base network and a random head."""
         dimensions, inputs = layer.weight.shape
         features = nn.Sequential(nn.Linear(inputs, dimensions), nn.BatchNorm1d(dimensions, eps=layer.norm.epsilon))
-        with torch.no_grad():
-            for parameter, value in (
-                (features[0].weight, layer.weight),
-                (features[0].bias, layer.bias),
-                (features[1].weight, layer.norm.gamma),
-                (features[1].bias, layer.norm.beta),
-                (features[1].running_mean, layer.norm.mean),
-                (features[1].running_var, layer.norm.variance),
-            ):
-                parameter.copy_(torch.tensor(value))
+        gamma, beta, mean, variance, _ = layer.norm
+        linear = {"0.weight": layer.weight, "0.bias": layer.bias}
+        norm = {"1.weight": gamma, "1.bias": beta, "1.running_mean": mean, "1.running_var": variance}
+        tensors = {name: torch.tensor(array) for name, array in (linear | norm).items()}
+        features.load_state_dict(tensors, strict=False)  # there is no count of batches to load
         head = nn.Sequential(nn.Dropout(preset.dropout), nn.Linear(dimensions, classes))
+        features, head = features.to(device), head.to(device)  # made on the processor: the same on any device
         groups = [
             {"params": features.parameters(), "lr": preset.feature_rate, "weight_decay": preset.feature_decay},
             {"params": head.parameters(), "lr": preset.head_rate, "weight_decay": preset.head_decay},
@@ -66,15 +66,16 @@ class TrainableModel:
             threshold=preset.threshold,
             min_lr=preset.least_rate,
         )
-        loss = nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))
-        return cls(features, head, loss, optimizer, scheduler)
+        loss = nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32)).to(device)
+        return cls(features, head, loss, optimizer, scheduler, device)
 
     def learn(self, activations: Float32s, class_of_row: Ints) -> float:
         """Makes one training step; returns the loss before it."""
         self.features.train()
         self.head.train()
         self.optimizer.zero_grad()
-        loss = self.loss(self.head(self.features(torch.from_numpy(activations))), torch.from_numpy(class_of_row))
+        scores = self.head(self.features(torch.from_numpy(activations).to(self.device)))
+        loss = self.loss(scores, torch.from_numpy(class_of_row).to(self.device))
         loss.backward()
         self.optimizer.step()
         return float(loss.item())
@@ -84,7 +85,7 @@ class TrainableModel:
         self.features.eval()
         self.head.eval()
         with torch.no_grad():
-            scores: Float32s = self.head(self.features(torch.from_numpy(activations))).numpy()
+            scores: Float32s = self.head(self.features(torch.from_numpy(activations).to(self.device))).cpu().numpy()
         return scores
 
     @property
@@ -92,7 +93,7 @@ class TrainableModel:
         """The feature layer as it is now."""
         linear, norm = self.features
         parts = (linear.weight, linear.bias, norm.weight, norm.bias, norm.running_mean, norm.running_var)
-        weight, bias, gamma, beta, mean, variance = (part.detach().numpy().copy() for part in parts)
+        weight, bias, gamma, beta, mean, variance = (part.detach().cpu().numpy().copy() for part in parts)
         return FeatureLayer(weight, bias, Norm(gamma, beta, mean, variance, norm.eps))
 
     def state(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import torch
 from mien.core.arrays import Float32s, Ints
 from mien.core.errors import InvalidFileError
 from mien.encoding.manifest import Scaling
-from mien.encoding.network import Network
+from mien.encoding.network import Device, Network
 from mien.encoding.photo import Pixels
 from mien.encoding.store import sha256_of, write_whole
 from mien.evaluation.outcomes import mean_per_disorder, true_ranks
@@ -66,6 +66,7 @@ class Run:
     scaling: Scaling
     preset: Preset
     seed: int
+    device: Device = "cpu"
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -78,11 +79,13 @@ class Run:
             "base": sha256_of(self.network.trunk + self.network.weight.tobytes()),
             "input": [*self.scaling.mean, *self.scaling.deviation],
             "data": sha256_of(content + repr(data.classes).encode()),
+            "device": self.device,
         }
 
 
 def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] = lambda _line: None) -> Trained:
     """Trains the epochs that the checkpoint in this folder lacks. `progress` gets the whole log, line by line."""
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it, CUDA has no deterministic products
     torch.set_num_threads(1)  # the layers are small, and sums in a fixed order are reproducible
     torch.use_deterministic_algorithms(mode=True)
     data, preset = run.data, run.preset
@@ -92,7 +95,7 @@ def run_training(run: Run, folder: Path, progress: Callable[[EpochLine], None] =
         layer = first_layer(run.network, trunk.activations(some) if run.network.norm is None else validation)
         torch.manual_seed(run.seed)
         weights = class_weights(data.train.class_of_row, len(data.classes), preset.least_class_weight)
-        model = TrainableModel.begin(layer, len(data.classes), weights, preset)
+        model = TrainableModel.begin(layer, len(data.classes), weights, preset, run.device)
         log = _resumed(folder / CHECKPOINT, run, model)
         for line in log:
             progress(line)
@@ -129,7 +132,7 @@ class Trunk:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.network = Network(run.network.trunk, "the base network", [run.network.weight.shape[1]])
+        self.network = Network(run.network.trunk, "the base network", [run.network.weight.shape[1]], device=run.device)
         self.scaling = run.scaling.model_copy(update={"channels": "RGB"})  # crops come as the preset orders them
         self.pool = ThreadPoolExecutor(os.cpu_count())
 
@@ -194,9 +197,9 @@ def _resumed(path: Path, run: Run, model: TrainableModel) -> list[EpochLine]:
         return []
     damaged = InvalidFileError(path, ["it is damaged: delete it, and the run starts anew"])
     try:
-        saved: dict[str, Any] = torch.load(path, weights_only=True)  # nothing in the file is run
+        saved: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")  # nothing in the file is run
         log = [EpochLine(*line) for line in saved["log"]]
-        known = saved["identity"]
+        known = {"device": "cpu", **saved["identity"]}  # those of older versions do not name it
     except Exception as error:  # torch raises many kinds
         raise damaged from error
     if differ := [name for name, value in run.identity.items() if known.get(name) != value]:

@@ -30,8 +30,10 @@ def read_images(
     table: Table, annotations: Annotations, *, labelled: bool = True, by_split: bool = False
 ) -> dict[int, list[Label]]:
     """Adds the images of a table. Gives its labels `by_split`, the column of the rare tables; else all as split 0."""
-    patient = "patient_id" if "patient_id" in table.names else "subject"
-    disorder = "disorder_id" if "disorder_id" in table.names else "label"
+    patient, disorder = (
+        next((name for name in either if name in table.names), " or ".join(either))  # so a message names both
+        for either in (("patient_id", "subject"), ("disorder_id", "label"))
+    )
     labels_of_split: dict[int, list[Label]] = {}
 
     def take(row: dict[str, str]) -> str | None:
