@@ -6,7 +6,7 @@ export MIEN_CACHE ?= $(CURDIR)/$(VENV)/cache
 # both workers are busy to the end, and most fixtures are built once
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-long test-train faults soak check bench format clean
+.PHONY: demo test test-long test-train faults soak check docs bench format clean
 
 demo: $(VENV)/installed
 	$(BIN)/mien demo
@@ -31,6 +31,9 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(VENV)/weights
 	$(BIN)/mien bench
 
@@ -39,7 +42,7 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -54,6 +57,10 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-train: pyproject.toml | $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --editable '.[train]'
+	touch $@
+
+$(VENV)/installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
 $(VENV)/weights: | $(VENV)/installed-dev

@@ -26,6 +26,7 @@ from mien.cli import (
     train,
     weights,
 )
+from mien.cli.examples import add_examples
 from mien.core.errors import MienError
 from mien.version import __version__
 
@@ -52,6 +53,7 @@ app.command("serve")(serve.serve)
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(audit.app, name="audit")
 app.command("bench")(bench.bench)
+add_examples(app)
 
 
 def _print_version(asked: bool) -> None:
