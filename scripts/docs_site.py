@@ -34,7 +34,16 @@ PAGES_BESIDE_DOCS = {
     name: name.lower() for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 }
 SHOWN_FILES = {**PAGES_BESIDE_DOCS, "README.md": "index.md", "LICENSE": "LICENSE", "CITATION.cff": "CITATION.cff"}
-KINDS = {"list[Path]": "PATH", "path": "PATH", "list[str]": "TEXT", "str": "TEXT", "int": "N", "float": "X", "bool": ""}
+KINDS = {
+    "list[Path]": "PATH",
+    "path": "PATH",
+    "list[str]": "TEXT",
+    "str": "TEXT",
+    "int": "N",
+    "float": "X",
+    "int range": "N",
+    "bool": "",
+}
 PIPE = r"\|"  # in a cell of a table
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")  # the path in [text](path#anchor)
 
@@ -92,7 +101,12 @@ def commands_page() -> str:
             lines += [f"- [`{path} {name}`](#{anchor}-{name}): {one.help}" for name, one in groups.items()] + [""]
         options = [each for each in command.params if not groups]
         if options:
-            lines += ["| | |", "|---|---|", *(_option_row(each, typer.Context(command)) for each in options), ""]
+            lines += [
+                "| option | what it is |",
+                "|---|---|",
+                *(_option_row(each, typer.Context(command)) for each in options),
+                "",
+            ]
         if command.epilog:
             lines += ["```bash", *re.findall(r"^mien .+$", command.epilog, flags=re.MULTILINE), "```", ""]
     return "\n".join(lines)
@@ -112,6 +126,8 @@ def commands() -> Iterator[tuple[str, Any]]:
 def _option_row(option: Any, context: typer.Context) -> str:
     """A row of the table of options: how it is written, and what it means."""
     written, meaning = option.get_help_record(context)
+    if option.param_type_name == "argument":
+        written = option.metavar or option.name.upper()
     for type_, shown in KINDS.items():
         written = written.replace(f"<{type_}>", shown)
     repeated = "  [can be repeated]" if getattr(option, "multiple", False) else ""
@@ -157,7 +173,7 @@ def _fields(schema: dict[str, Any]) -> list[str]:
         return [_type(schema)]
     needed = schema.get("required", ())
     rows = [
-        f"| `{name}`{'' if name in needed else ' (optional)'} | {_type(of)} | {_meaning(of)} |"
+        f"| `{name}`{' (needed)' if name in needed else ''} | {_type(of)} | {_meaning(of)} |"
         for name, of in schema["properties"].items()
     ]
     return ["| field | type | what it is |", "|---|---|---|", *rows]
