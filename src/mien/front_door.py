@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mien.core.calibration import PRIOR_OF_NONE, Calibration
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.errors import InvalidFileError, require, shown
+from mien.core.extras import naming_the_missing_extra
 from mien.core.method import BASELINE, FULL, Method
 from mien.core.ranking import AnyGallery
 from mien.core.study import ImageFacts, Study
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mien.evaluation.results import Result
 
 
+@naming_the_missing_extra("mien.encode")
 def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = None) -> Encodings:
     """Encodes photos, or all photos of a folder; image ids are their names. A photo that does not do is refused."""
     from mien.encoding.folder import find_photos  # noqa: PLC0415
@@ -35,6 +37,7 @@ def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = N
     return loaded.encodings_of(results)
 
 
+@naming_the_missing_extra("mien.calibrate")
 def calibrate(
     gallery: AnyGallery,
     method: Method = FULL,
@@ -51,6 +54,7 @@ def calibrate(
     return learned(gallery, method, cohort=cohort, prior=prior, prior_of_none=prior_of_none, seed=seed)
 
 
+@naming_the_missing_extra("mien.cohort")
 def cohort(
     gallery: AnyGallery,
     patients: Cohort | Sequence[Query],
@@ -68,6 +72,7 @@ def cohort(
     return analyse_cohort(gallery, queries, groups, facts_of_image=facts_of_image, seed=seed)
 
 
+@naming_the_missing_extra("mien.evaluate")
 def evaluate(
     study: Study | Cohort,
     methods: Sequence[Method] = (BASELINE, FULL),

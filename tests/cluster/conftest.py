@@ -3,9 +3,18 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture(scope="module")  # not of the session: a worker that comes back while another cluster ends is lost
+@pytest.fixture(scope="module")
 def cluster():
-    """Worker processes on the loopback; whoever kills one waits first until all are there."""
+    """Worker processes on the loopback."""
+    from mien.cluster.connection import connected
+
+    with connected("local") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster_to_break():
+    """The same for one test, which may kill workers: Dask starts others in their place, but not always in time."""
     from mien.cluster.connection import connected
 
     with connected("local") as cluster:

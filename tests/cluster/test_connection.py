@@ -80,12 +80,6 @@ def test_a_file_that_is_no_scheduler_file_is_refused(tmp_path, content):
         pass
 
 
-def test_without_the_extra_it_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dask", None)
-    with pytest.raises(ClusterError, match=r"pip install 'mien\[cluster\]'"), connected("local"):
-        pass
-
-
 def refuse(_part):
     raise InvalidFileError("a.csv", ["row 2: no label"], advice="add one")
 

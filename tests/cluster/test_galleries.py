@@ -28,14 +28,14 @@ def queries_of(rng, cohort):
     return [*cohort.queries()[:3], *(Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3))]
 
 
-def test_rankings_are_those_of_one_gallery_also_after_a_worker_is_lost(cluster, rng, cohort, tmp_path):
-    gallery = open_galleries(cluster, sharded(cohort, tmp_path, 3))
+def test_rankings_are_those_of_one_gallery_also_after_a_worker_is_lost(cluster_to_break, rng, cohort, tmp_path):
+    gallery = open_galleries(cluster_to_break, sharded(cohort, tmp_path, 3))
     queries = queries_of(rng, cohort)
     expected = rank(cohort, queries, top=None)
     assert rank(gallery, queries, top=None) == expected
     assert examine(gallery, queries[-1]) == examine(cohort, queries[-1])
     assert gallery.as_dict()["images"] == len(cohort.roster.image_ids)
-    kill_a_worker(cluster)
+    kill_a_worker(cluster_to_break)
     assert rank(gallery, queries, top=None) == expected
     assert [shard["generation"] for shard in gallery.as_dict()["shards"]] == [1, 1, 1]
 
@@ -47,27 +47,27 @@ def test_every_method_ranks_as_on_one_gallery(cluster, rng, cohort, tmp_path):
         assert rank(gallery, queries, method, top=4) == rank(cohort, queries, method, top=4)
 
 
-def test_a_gallery_that_changes_meanwhile_is_not_mixed_up(cluster, rng, cohort, tmp_path):
+def test_a_gallery_that_changes_meanwhile_is_not_mixed_up(cluster_to_break, rng, cohort, tmp_path):
     directories = sharded(cohort, tmp_path, 2)
-    gallery = open_galleries(cluster, directories)
+    gallery = open_galleries(cluster_to_break, directories)
     queries = queries_of(rng, cohort)
     expected = rank(gallery, queries)
     for directory in directories:
         Gallery.remove_patients(directory, [Gallery.open(directory).roster.patient_ids[0]])
     assert rank(gallery, queries) == expected  # as it was when it was opened
-    kill_a_worker(cluster)
+    kill_a_worker(cluster_to_break)
     with pytest.raises(GalleryError, match=r"part-\d: the gallery was changed in the middle of the work: ask again"):
         rank(gallery, queries)
 
 
 @pytest.mark.long
-def test_a_gallery_that_was_built_anew_is_another_one(cluster, rng, cohort, tmp_path):
+def test_a_gallery_that_was_built_anew_is_another_one(cluster_to_break, rng, cohort, tmp_path):
     directories = sharded(cohort, tmp_path, 2)
-    gallery = open_galleries(cluster, directories)
+    gallery = open_galleries(cluster_to_break, directories)
     for directory in directories:
         shutil.rmtree(directory)
     sharded(random_cohort(rng, disorders=3, dimensions=16), tmp_path, 2)  # of generation 1 again
-    kill_a_worker(cluster)
+    kill_a_worker(cluster_to_break)
     with pytest.raises(GalleryError, match="was changed in the middle of the work"):
         rank(gallery, queries_of(rng, cohort))
 
@@ -81,16 +81,16 @@ def test_a_worker_that_leaves_is_not_waited_for(rng, cohort, tmp_path):
         assert rank(gallery, queries) == rank(cohort, queries)
 
 
-def test_a_worker_that_dies_with_its_answer_is_asked_again(cluster, rng, cohort, tmp_path, monkeypatch):
+def test_a_worker_that_dies_with_its_answer_is_asked_again(cluster_to_break, rng, cohort, tmp_path, monkeypatch):
     monkeypatch.setattr("mien.cluster.workers.SECONDS_TO_FETCH", 1)
-    gallery = open_galleries(cluster, sharded(cohort, tmp_path, 2))
+    gallery = open_galleries(cluster_to_break, sharded(cohort, tmp_path, 2))
     waited, times = Cluster.wait_for, []
 
-    def killing(cluster, futures):
-        ready = waited(cluster, futures)
+    def killing(cluster_to_break, futures):
+        ready = waited(cluster_to_break, futures)
         times.append(ready)
         if times == [True]:
-            kill_a_worker(cluster)
+            kill_a_worker(cluster_to_break)
             time.sleep(0.5)
         return ready
 

@@ -36,12 +36,12 @@ def assert_same(results, expected):
             assert mine == theirs
 
 
-def test_no_photo_is_lost_with_a_worker(cluster, photos, default_encoder, photo_encoder):
+def test_no_photo_is_lost_with_a_worker(cluster_to_break, photos, default_encoder, photo_encoder):
     expected = list(photo_encoder.encode(photos))
     results = []
-    for result in ClusterEncoder.of(cluster, default_encoder).encode(photos):
+    for result in ClusterEncoder.of(cluster_to_break, default_encoder).encode(photos):
         if not results:
-            kill_a_worker(cluster)
+            kill_a_worker(cluster_to_break)
         results.append(result)
     assert_same(results, expected)
     assert sum(isinstance(result, EncodedPhoto) for result in results) > 15

@@ -36,7 +36,7 @@ def gmdb(tmp_path_factory):
 
 
 @pytest.mark.long
-def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cluster, gmdb, monkeypatch):
+def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cluster_to_break, gmdb, monkeypatch):
     monkeypatch.setattr(tables, "MOST_PROBES", 32)
     study, _ = read_gmdb(gmdb, gmdb / ENCODINGS)
 
@@ -49,10 +49,10 @@ def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cl
     def killing(done, _all):
         steps.append(done)
         if len(steps) == 3:
-            kill_a_worker(cluster)
+            kill_a_worker(cluster_to_break)
 
     expected = document()
-    places = ImagesOnCluster(cluster).of_file(gmdb / ENCODINGS)
+    places = ImagesOnCluster(cluster_to_break).of_file(gmdb / ENCODINGS)
     assert document(parts=places, progress=killing) == expected
     assert len(steps) > 4  # in the middle
     assert len(expected["results"]) == 24

@@ -131,14 +131,15 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
 
         return loosely
 
-    def counted(pick, places, *others):
+    distances = RoundedRows.distances
+
+    def counted(rows, places, *others):
         measured.append(len(places))
-        return rounded_rows.measured(pick, places, *others)
+        return distances(rows, places, *others)
 
     monkeypatch.setattr("mien.core.gallery_part.scan", loose(rounded_rows.scan))
-    monkeypatch.setattr("mien.core.searcher.product_bounds", loose(rounded_rows.product_bounds))
-    monkeypatch.setattr(RoundedRows, "distances", lambda rows, *others: counted(rows.pick, *others))
-    monkeypatch.setattr("mien.core.searcher.measured", counted)
+    monkeypatch.setattr("mien.core.searcher.scan", loose(rounded_rows.scan))
+    monkeypatch.setattr(RoundedRows, "distances", counted)
     for method, answers in zip(ALL_METHODS, expected, strict=True):
         measured.clear()
         found = rank(cohort, queries, method)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from mien.benchmark.importing import importing_benchmarks
 from mien.benchmark.measure import Line
 from mien.benchmark.ranking import ranking_benchmarks
 from mien.benchmark.studying import studying_benchmarks
-from mien.core.errors import MienError
 from mien.encoding.store import DEFAULT, stored_encoder
 from mien.simulation.embeddings import GM_ARC, Layout
 from mien.simulation.study import simulated_gmdb
@@ -34,8 +32,6 @@ def can_encode() -> bool:
 
 def benchmarks(size: float) -> Iterator[Line]:
     """`size` is the gallery's as a share of GMDB's; the CSV has a tenth of that."""
-    if missing := [name for name in ("pandas", "sklearn") if find_spec(name) is None]:
-        raise MienError(f"the usual way needs {' and '.join(missing)}: pip install 'mien[bench]'")
     rng = np.random.default_rng(1)
     if can_encode():
         yield from encoding.encoding_benchmarks(rng, size)

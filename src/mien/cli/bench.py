@@ -14,6 +14,8 @@ def bench(
     json: options.JsonOption = False,
 ) -> None:
     """Speed against the machine's limit and against the usual way, as ratios measured in one run."""
+    import pandas as pd  # noqa: F401, PLC0415 first: the extra that brings it brings all that is measured
+
     from mien.benchmark.run import benchmarks, line_count  # noqa: PLC0415 figures and scipy are heavy
 
     lines = []

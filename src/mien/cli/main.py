@@ -27,7 +27,8 @@ from mien.cli import (
     weights,
 )
 from mien.cli.examples import add_examples
-from mien.core.errors import MienError
+from mien.core.errors import MienError, MissingExtraError
+from mien.core.extras import naming_the_missing_extra
 from mien.version import __version__
 
 app = typer.Typer(
@@ -88,15 +89,35 @@ def repeat_option(arguments: list[str], option: str = "--metadata") -> list[str]
     return result
 
 
+def called_command(arguments: list[str]) -> str:
+    """The command as a person would say it.
+
+    >>> called_command(["gallery", "build", "DIR", "--photos", "rank"])
+    'mien gallery build'
+    """
+    words, commands = ["mien"], [typer.main.get_command(app)]
+    for word in arguments:
+        found = getattr(commands[-1], "commands", {}).get(word)
+        if found is None:
+            break
+        words.append(word)
+        commands.append(found)
+    return " ".join(words)
+
+
 def main() -> None:
     """Runs a command. Refused input ends with one message and exit code 1."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where the terminal lacks a character
     try:
-        app(repeat_option(sys.argv[1:]))
+        with naming_the_missing_extra(called_command(sys.argv[1:])):
+            app(repeat_option(sys.argv[1:]))
     except UnicodeEncodeError as error:
         sys.stderr.write(f"mien: {error.object!r} is not UTF-8 text\n")
+        sys.exit(1)
+    except MissingExtraError as error:  # it names the command
+        sys.stderr.write(f"{error}\n")
         sys.exit(1)
     except MienError as error:
         sys.stderr.write(f"mien: {error}\n")

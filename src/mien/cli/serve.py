@@ -82,6 +82,8 @@ def serve(
 
 def serve_demo(port: int) -> None:
     """Serves the page with a simulated gallery and simulated patients."""
+    import fastapi  # noqa: F401, PLC0415 first: the extra that brings it brings all that the page needs
+
     from mien.service.demo import build_demo  # noqa: PLC0415
     from mien.service.settings import Settings  # noqa: PLC0415
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,8 +47,8 @@ def train(
     json: options.JsonOption = False,
 ) -> None:
     """Fine-tune an encoder on diagnosed patients: a new last layer for a frozen network."""
-    if find_spec("torch") is None:
-        raise MienError("training needs PyTorch: pip install 'mien[train]'")
+    import torch  # noqa: F401, PLC0415 first: the extra that brings it brings all that training needs
+
     from mien.encoding.store import DEFAULT, stored_encoder  # noqa: PLC0415 heavy
     from mien.report.training import write_training  # noqa: PLC0415
     from mien.storage.formats.gmdb_tables import read_metadata  # noqa: PLC0415

@@ -35,11 +35,9 @@ def connected(where: str, say: Callable[[str], None] = lambda _line: None) -> It
 
     `where` is `local`, a scheduler's address (tcp://host:port, tls://host:port) or its scheduler file.
     """
-    try:
-        import dask  # noqa: PLC0415 an extra, and heavy
-        from distributed import Client  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise ClusterError("Dask is not installed: pip install 'mien[cluster]'") from error
+    import dask  # noqa: PLC0415 an extra, and heavy
+    from distributed import Client  # noqa: PLC0415
+
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(CONFIG))
         stack.enter_context(_quiet())

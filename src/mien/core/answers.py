@@ -12,6 +12,7 @@ import numpy as np
 from mien.core.arrays import Floats, Ints
 from mien.core.calibration import Sureness
 from mien.core.encoder import Encoder
+from mien.core.extras import naming_the_missing_extra
 from mien.core.fusion import fuse_distances
 from mien.core.roster import Disorder
 
@@ -114,8 +115,9 @@ class Ranking(NamedTuple):
         lines = self.disorders if self.genes is None else self.genes
         return pa.Table.from_pylist([without_nothing(line) for line in lines])
 
+    @naming_the_missing_extra("Ranking.to_pandas")
     def to_pandas(self) -> Any:
-        """The lines as a pandas DataFrame, if pandas is installed."""
+        """The lines as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
     def _repr_html_(self) -> str:

@@ -70,6 +70,10 @@ def require(argument: object, kind: type | UnionType, name: str, advice: str) ->
         raise WrongArgumentError(f"{type(argument).__name__} is no {name}: pass {advice}")
 
 
+class MissingExtraError(MienError, ImportError):
+    """A package is not installed that only some commands need; the message names the extra that brings it."""
+
+
 class InvalidMethodError(MienError, ValueError):
     """A method option outside its range."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,10 +40,11 @@ class GalleryIndex:
     def __repr__(self) -> str:
         return f"<GalleryIndex of {self.roster.sizes}, {self.encoder}>"
 
-    def centroids(self, kind: CentroidKind) -> Float32s:
-        """The disorders' centroids of one kind."""
+    def centroids(self, kind: CentroidKind) -> RoundedRows:
+        """The disorders' centroids of one kind. They are few, and rounded here: that takes as long as ten queries."""
         self.images.require_whole()
-        return self.image_centroids if kind == "image" else self.patient_centroids
+        exact = self.image_centroids if kind == "image" else self.patient_centroids
+        return replace(RoundedRows.of(exact), require_whole=self.images.require_whole)
 
     def sums(self, kind: CentroidKind) -> Sums:
         """What the disorders' centroids of one kind are means of, to be added to those of other parts of a gallery."""

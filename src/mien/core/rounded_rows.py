@@ -55,8 +55,13 @@ class RoundedRows:
         return self.exact[rows] if self.picked is None else self.picked(rows)
 
     def distances(self, rows: Ints, probes: Float32s, probe_of_row: Ints) -> Float64s:
-        """Exact distances of pairs of rows and probes."""
-        return measured(self.pick, rows, probes, probe_of_row)
+        """Exact distances, one pair of rows and probes at a time, so that each depends on its two rows alone."""
+        found = np.empty(len(rows))
+        for start in range(0, len(rows), ROWS_MEASURED):
+            some = slice(start, start + ROWS_MEASURED)
+            others = probes if len(probes) == 1 else probes[probe_of_row[some]]  # one needs no copies
+            found[some] = pair_distances(self.pick(rows[some]), others)
+        return found
 
 
 class Bounds(NamedTuple):
@@ -91,16 +96,6 @@ def pair_distances(rows: Float32s, others: Float32s) -> Float64s:
     """Distances of pairs of unit rows: equal rows give equal distances, whatever stands beside them."""
     distances: Float64s = 1 - np.vecdot(rows, others).astype(np.float64)
     return np.maximum(distances, 0, out=distances)  # rounding must not make a photo closer than itself
-
-
-def measured(pick: Callable[[Ints], Float32s], rows: Ints, probes: Float32s, probe_of_row: Ints) -> Float64s:
-    """Exact distances, one pair at a time, so that each depends on its two rows alone."""
-    found = np.empty(len(rows))
-    for start in range(0, len(rows), ROWS_MEASURED):
-        some = slice(start, start + ROWS_MEASURED)
-        others = probes if len(probes) == 1 else probes[probe_of_row[some]]  # one needs no copies
-        found[some] = pair_distances(pick(rows[some]), others)
-    return found
 
 
 def product_bounds(rows: Float32s, probes: Float32s) -> Bounds:

@@ -50,7 +50,7 @@ from mien.core.gallery_parts import (
 )
 from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.method import Method
-from mien.core.rounded_rows import FEW_PROBES, measured, pair_distances, product_bounds
+from mien.core.rounded_rows import FEW_PROBES, RoundedRows, pair_distances, scan
 from mien.core.scores import Evidence
 
 BOUNDS_AT_A_TIME = 1 << 23  # probes times images: 32 MB for each of a few arrays
@@ -124,7 +124,7 @@ class Searcher:
 
     parts: Parts[GalleryIndex]
     gallery: GallerySummary
-    _centroids: dict[CentroidKind, Float32s] = field(default_factory=dict)
+    _centroids: dict[CentroidKind, RoundedRows] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> Searcher:
@@ -204,17 +204,19 @@ class Searcher:
             for of_disorder in zip(*answers, strict=True)
         ]
 
-    def centroids(self, kind: CentroidKind) -> Float32s:
+    def centroids(self, kind: CentroidKind) -> RoundedRows:
         """The unit rows of the disorders' centroids; where they are not here, made once from the sums of all parts."""
-        if len(self.parts) == 1 and isinstance(self.parts, LocalParts):
-            [centroids] = self.parts.ask(partial(GalleryIndex.centroids, kind=kind))
-            return centroids
         if kind not in self._centroids:
-            ids = [disorder.disorder_id for disorder in self.gallery.disorders]
-            blocks = [ids[start : start + CENTROIDS_AT_A_TIME] for start in range(0, len(ids), CENTROIDS_AT_A_TIME)]
-            asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
-            self._centroids[kind] = np.concatenate(self.parts.combined(asks, rows_of_sums))
+            self._centroids[kind] = self._read_centroids(kind)
         return self._centroids[kind]
+
+    def _read_centroids(self, kind: CentroidKind) -> RoundedRows:
+        if len(self.parts) == 1 and isinstance(self.parts, LocalParts):
+            return self.parts.ask(partial(GalleryIndex.centroids, kind=kind))[0]
+        ids = [disorder.disorder_id for disorder in self.gallery.disorders]
+        blocks = [ids[start : start + CENTROIDS_AT_A_TIME] for start in range(0, len(ids), CENTROIDS_AT_A_TIME)]
+        asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
+        return RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
 
     def _batches(self, queries: Sequence[AskedQuery]) -> Iterator[list[AskedQuery]]:
         """Queries a few at a time: those whose first images are in the same so many."""
@@ -274,7 +276,8 @@ class Searcher:
             np.broadcast_to(of, shape)
             for of in (self.gallery.images_of_disorder, self.gallery.patients_of_disorder, slots)
         )
-        centroids = begun(partial(product_bounds, self.centroids(question.centroid), question.rows))
+        closely = fine or question.estimate or len(question.rows) >= FEW_PROBES
+        centroids = begun(partial(scan, self.centroids(question.centroid), question.rows, fine=closely))
         parts = self.parts.ask(partial(scan_part, question=question, fine=fine))
         centroid = [bound.T.astype(np.float64) for bound in centroids.result()]
         if question.lost:
@@ -288,11 +291,12 @@ class Searcher:
                 centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
         names = ("lower", "upper", "estimate") if question.estimate else ("lower", "upper")
         nearest = [self._merged([getattr(part, name) for part in parts], slots) for name in names]
+        one_each = nearest[0].shape == shape
         centroid = [*centroid, (centroid[0] + centroid[1]) / 2] if question.estimate else centroid
         low, high, *estimate = (
             Evidence(
-                nearest=of_slots if of_slots.shape == shape else of_slots[:, first_slot],
-                nearest_mean=of_slots if of_slots.shape == shape else _means(of_slots, first_slot, neighbours),
+                nearest=of_slots if one_each else of_slots[:, first_slot],
+                nearest_mean=of_slots if one_each else _means(of_slots, first_slot, neighbours),
                 centroid=to_centroid.clip(0, FARTHEST),
                 gallery_images=images,
                 gallery_patients=patients,
@@ -300,8 +304,8 @@ class Searcher:
             )
             for of_slots, to_centroid in zip(nearest, centroid, strict=True)
         )
-        last = np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1).astype(np.float32)
-        threshold = np.nextafter(last, np.float32(np.inf))
+        last = high.nearest if one_each else np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1)
+        threshold = np.nextafter(last.astype(np.float32), np.float32(np.inf))
         there = low.nearest < FARTHEST
         return Scanned(parts, low, high, estimate[0] if estimate else None, there, neighbours, threshold)
 
@@ -335,8 +339,8 @@ class Searcher:
         patients = scanned.lower.gallery_patients[probe, disorder]
         centroid = scanned.lower.centroid[probe, disorder]
         whole = images == self.gallery.images_of_disorder[disorder]  # the rest of a disorder was measured already
-        rows = partial(np.take, self.centroids(question.centroid), axis=0)
-        centroid[whole] = measured(rows, disorder[whole], question.rows, probe[whole])
+        rows = self.centroids(question.centroid)
+        centroid[whole] = rows.distances(disorder[whole], question.rows, probe[whole])
         nearest = distance[first]
         mean = nearest if len(distance) == len(first) else np.add.reduceat(distance, first) / neighbours
         scored = method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.calibration import NEVER_NEGATIVE, WEIGHTS, PatientFeatures, patient_features, posterior, typical_ratios
@@ -35,8 +36,6 @@ def fitted(known: KnownPatients, start: EvidenceModel | None = None) -> Evidence
 
     Every disorder counts the same, weights are drawn towards zero, and closer is never less likely.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415 heavy
-
     sides = [_Side.of(known.only(known.present)), _Side.of_absent(known)]
     scales = np.sqrt(np.mean([side.variances() for side in sides], axis=0))
     scales = np.where(scales > SAME, scales, np.inf)  # what is the same for all says nothing: its weight is zero
@@ -127,8 +126,6 @@ def trust_in(known: KnownPatients, others: Sequence[tuple[Bools, EvidenceModel]]
     Weights that were fitted to few patients promise too much. One factor for all that tells one disorder from another,
     and one for what tells whether it is any of them.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415 heavy
-
     sides = [
         (side, model)
         for chosen, model in others

@@ -6,10 +6,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager
 from itertools import chain, islice
-from typing import TypeVar
-
-from threadpoolctl import threadpool_limits
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,8 +28,7 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
         yield from map(work, first)
         return
     waiting = chain(first, waiting)
-    # a product on one core beside another one: two products on all cores would wait for each other
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+    with _blas_on_one_core(), ThreadPoolExecutor(cores) as pool:
         begun: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(waiting, cores + 1))
         while begun:
             yield begun.popleft().result()
@@ -43,7 +41,15 @@ def as_finished(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterat
     >>> sorted(as_finished(abs, [-1, 2, -3]))
     [(-3, 3), (-1, 1), (2, 2)]
     """
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with _blas_on_one_core(), ThreadPoolExecutor(os.cpu_count()) as pool:
         item_of = {pool.submit(work, item): item for item in items}
         for future in as_completed(item_of):
             yield item_of[future], future.result()
+
+
+def _blas_on_one_core() -> AbstractContextManager[Any]:
+    """Keeps products to one core each: two products on all cores would wait for each other."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 an extra, and the command line loads this module
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    return limits

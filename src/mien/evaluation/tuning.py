@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from mien.core.arrays import Float64s, Ints
 from mien.core.cohort import Cohort, Encodings
@@ -123,8 +124,6 @@ def size_terms(known: KnownPatients, group: Ints) -> SizeTerms:
 
     Every group of patients counts the same, and terms are drawn towards zero.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415 heavy
-
     there, rows, share = np.isfinite(known.distances), np.arange(len(group)), disorder_shares(group)
     middle, spread = known.distances[there].mean(), known.distances[there].std()
     closeness = np.where(there, middle - known.distances, 0) / max(spread, 1e-9)
