@@ -40,12 +40,15 @@ def program():
 
 
 def shown_in(text: str) -> Shown:
-    """What a document in Markdown shows: lines of its code blocks, and words in a line."""
-    blocks = "\n".join(FENCED.findall(text)).replace("\\\n", " ")
-    commands = re.findall(r"^ *(?:\$ )?mien (.+)$", blocks, flags=re.MULTILINE)
-    whole = [
-        " ".join(shlex.quote(word) for word in shlex.split(one, comments=True)) for one in commands if "$" not in one
-    ]
+    """What a document in Markdown shows: lines of its code blocks, and words in a line.
+
+    Where lines of a block begin with `$`, the others are what the program answers.
+    """
+    commands = []
+    for block in FENCED.findall(text):
+        prompt = r"\$ " if re.search(r"^ *\$ ", block, flags=re.MULTILINE) else ""
+        commands += re.findall(rf"^ *{prompt}mien (.+)$", block.replace("\\\n", " "), flags=re.MULTILINE)
+    whole = [shlex.join(shlex.split(one, comments=True)) for one in commands if "$" not in one]
     mentions = [" ".join(one.split()) for one in INLINE.findall(FENCED.sub("", text))]
     return Shown(whole, mentions + [one for one in commands if "$" in one])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -91,6 +92,20 @@ def test_what_people_come_for_is_two_clicks_away(site):
 def pages_behind(site, page):
     links = [link.partition("#")[0] for link in parsed(site / page).links]
     return {normpath(join(dirname(page), link)) for link in links if link.endswith(".html") and "//" not in link}
+
+
+def test_search_works_without_a_server_and_without_a_network(site, tmp_path):
+    if (chromium := shutil.which("chromium")) is None:
+        pytest.skip("no browser to look with: install Debian's chromium, as .ci/run does")
+    quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    look = [
+        "--virtual-time-budget=20000",
+        f"--user-data-dir={tmp_path}",
+        "--dump-dom",
+        f"file://{site}/index.html?q=lambda",
+    ]
+    page = subprocess.run([chromium, *quiet, *look], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"search-result__meta\">[1-9][0-9]* matching documents<", page)
 
 
 def test_the_references_know_the_program(site):
