@@ -35,7 +35,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/python scripts/lock.py --check
 
 docs: $(VENV)/installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/weights
 	$(BIN)/mien bench

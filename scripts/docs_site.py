@@ -34,6 +34,7 @@ PAGES_BESIDE_DOCS = {
     name: name.lower() for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 }
 SHOWN_FILES = {**PAGES_BESIDE_DOCS, "README.md": "index.md", "LICENSE": "LICENSE", "CITATION.cff": "CITATION.cff"}
+SHOWN_FOLDERS = ("examples", "deploy")  # files that pages link to
 KINDS = {
     "list[Path]": "PATH",
     "path": "PATH",
@@ -57,8 +58,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/openapi.json": json.dumps(document, indent=1),
         **tutorial(ROOT / "docs" / "tutorial.ipynb"),
     }
-    examples = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("examples/*.py")]
-    beside = {**SHOWN_FILES, **{name: name for name in examples}}
+    linked = [path for folder in SHOWN_FOLDERS for path in (ROOT / folder).glob("*") if path.is_file()]
+    beside = {**SHOWN_FILES, **{name: name for name in (path.relative_to(ROOT).as_posix() for path in linked)}}
     made |= {shown: (ROOT / name).read_text() for name, shown in beside.items() if shown != "index.md"}
     for path, content in made.items():
         files.append(File.generated(config, path, content=content))

@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from mien import Cohort, Encodings, Gallery, Label
 from mien.cli.main import app, repeat_option
+from mien.service.audit import AuditLog
 from mien.simulation.photos import DrawnPerson
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 
@@ -187,6 +188,9 @@ def _write_what_others_say(directory):
     pairs = [("0000252", "0000234"), ("0000369", "0000356"), ("0000508", "0030669")]
     edges = [{"sub": f"obo/HP_{child}", "pred": "is_a", "obj": f"obo/HP_{parent}"} for child, parent in pairs]
     (directory / "hp.json").write_text(json.dumps({"graphs": [{"edges": edges}]}))
+    log = AuditLog(directory / "audit.jsonl")
+    log.write("started", version="0.1.0", generation=1)
+    log.close()
 
 
 def _write_photos(directory, rng):

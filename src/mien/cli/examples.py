@@ -18,6 +18,9 @@ EXAMPLES = {
     "gallery describe": ["mien gallery describe gallery --disorders disorders.csv"],
     "gallery verify": ["mien gallery verify gallery"],
     "gallery export": ["mien gallery export gallery --out gallery.parquet"],
+    "gallery backup": ["mien gallery backup gallery --out backup"],
+    "gallery restore": ["mien gallery restore backup restored"],
+    "gallery upgrade": ["mien gallery upgrade gallery"],
     "rank": [
         "mien rank --gallery clinic new/front.jpg new/smile.jpg",
         "mien rank --gallery gallery --encodings all_encodings.csv --metadata test_images.csv --out ranking.tsv",
