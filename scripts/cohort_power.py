@@ -1,6 +1,6 @@
 """How often `mien cohort` finds that patients of one disorder are alike, and how often it finds it of mixed ones.
 
-Prints the tables of docs/cohort.md for cohort tables that are given. A minute for each.
+Prints the tables of docs/cohort.md for cohort tables that are given. Some minutes for each.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mien.evaluation.group_statistics import (
     mean_within,
     means_within,
     random_groups,
+    separation,
 )
 from mien.storage.loading import Source, load_cohort
 
@@ -43,7 +44,7 @@ def main() -> None:
         " interval holds (%) |"
     )
     print("|---|---|---|---|---|---|---|")
-    lines, unsolved = [], []
+    lines, unsolved, known = [], [], []
     for path in given.cohorts:
         cohort, _ = load_cohort(Source(path), silent)
         people, rng = controls_of(cohort.index, (), silent), np.random.default_rng(given.seed)
@@ -56,8 +57,11 @@ def main() -> None:
             )
             lines += [(path.stem, size, cohort.roster.disorders[d].disorder_id, p) for d, p in enumerate(powers)]
         unsolved.append((path.stem, *_unsolved(people, rng)))
+        known += [(path.stem, size, *_against_known(people, size, rng)) for size in SIZES]
     print("\n| data | pairs with one disorder found (%) | wrong among those found (%) |\n|---|---|---|")
     print("\n".join(f"| {data} | {found:.1f} | {wrong:.1f} |" for data, found, wrong in unsolved))
+    print("\n| data | patients | apart from the nearest disorder (%) | apart from their own (%) |\n|---|---|---|---|")
+    print("\n".join(f"| {data} | {size} | {new:.0f} | {own:.1f} |" for data, size, new, own in known))
     print("\n| data | disorder |", " | ".join(f"{size} patients (%)" for size in SIZES), "|\n|---|---|---|---|---|")
     for data, disorder in dict.fromkeys((line[0], line[2]) for line in lines):
         cells = [f"{line[3]:.0f}" for line in lines if (line[0], line[2]) == (data, disorder)]
@@ -78,6 +82,29 @@ def _detections(people: Controls, size: int, rng: np.random.Generator) -> list[t
             hits, held = hits + (chance(drawn, mean_within(own)) < 0.05), held + (low <= truth <= high)
         found.append((100 * hits / COHORTS, 100 * held / COHORTS))
     return found
+
+
+def _against_known(people: Controls, size: int, rng: np.random.Generator) -> tuple[float, float]:
+    """Cohorts that are closer to each other than to patients of the nearest other disorder, and of their own.
+
+    In percent, at p < 0.05 and a smaller mean distance within the cohort.
+    """
+    found: dict[bool, list[bool]] = {True: [], False: []}
+    disorders = np.unique(people.disorder_of_patient)
+    for disorder in disorders:
+        for _ in range(COHORTS):
+            members = rng.choice(np.flatnonzero(people.disorder_of_patient == disorder), size, replace=False)
+            others = {each: np.flatnonzero(people.disorder_of_patient == each) for each in disorders}
+            far = {
+                each: people.distances[np.ix_(members, of)].mean() for each, of in others.items() if each != disorder
+            }
+            for own, compared in ((True, disorder), (False, min(far, key=far.__getitem__))):
+                places = np.concatenate([members, np.setdiff1d(others[compared], members)])
+                distances, inside = people.distances[np.ix_(places, places)], np.arange(len(places)) < size
+                apart = separation(distances, inside, rng=rng, others_alike=True)
+                within = mean_within(distances[:size, :size])
+                found[own].append(apart.p_value < 0.05 and within < apart.between)
+    return 100 * float(np.mean(found[False])), 100 * float(np.mean(found[True]))
 
 
 def _unsolved(people: Controls, rng: np.random.Generator) -> tuple[float, float]:

@@ -54,7 +54,11 @@ def test_a_report_has_figures_tables_numbers_and_one_page(mien, rng, tmp_path, g
     page = (out / "index.html").read_text()
     assert "&lt;p0&gt;" in page
     assert "<p0>" not in page
-    assert not re.search(r'(?:src|href)="(?!data:|#)', page)  # it needs no other file
+    assert not re.search(r'src="(?!data:)', page)  # it needs no other file
+    linked = re.findall(r'href="([^"]*)"', page)
+    assert {"tables/groups.csv", "tables/near_disorders.csv", "tables/pairs.csv", "results.json"} <= set(linked)
+    assert all((out / name).is_file() for name in linked)
+    assert f"of another patient of the same group ({(20 - 14 + 48) / 2:,.0f} by chance): " in page
     assert "more alike than chance" in page
     assert "The cohort has more photos a patient (3.0) than the gallery (1.3)" in page
     assert (out.stat().st_mode & 0o077) == 0

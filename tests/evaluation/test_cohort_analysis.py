@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 import mien
 from mien import Cohort, Encodings, MienError, Query
+from mien.core.encoder import Encoder
 from mien.core.study import ImageFacts
 from mien.evaluation.cohort_analysis import EVERYBODY, analyse_cohort
 from mien.evaluation.cohort_controls import controls_of, matching_controls
+from mien.evaluation.cohort_rows import strongest_first
+from mien.report.cohort import group_in_words
 
 from cohorts import families
 
@@ -59,6 +64,67 @@ def test_a_result_that_hangs_on_one_pair_says_on_whom(rng, gallery):
     assert group.hangs_on in {"twin", "new0"}
 
 
+def fused_rows(queries):
+    rows = np.stack([query.encodings.embeddings.mean(axis=0).ravel() for query in queries]).astype(np.float64)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_a_group_is_compared_with_the_patients_of_each_near_disorder(rng):
+    gallery = families(rng, disorders=6, patients=6)
+    queries = families(rng, disorders=2, patients=4, prefix="new", seed=99).queries()[:4]
+    found = analyse_cohort(gallery, queries)
+    lines = found.tables["near_disorders"]
+    assert len(lines) == 5
+    for line in lines:
+        of_disorder = [query for query in gallery.queries() if query.patient_id.startswith(f"p{line.disorder_id[1:]}-")]
+        rows = fused_rows([*queries, *of_disorder])
+        distances = 1 - rows @ rows.T
+
+        def apart(members, distances=distances):
+            others = [other for other in range(10) if other not in members]
+            within = [np.mean([distances[a, b] for a, b in combinations(group, 2)]) for group in (members, others)]
+            return np.mean([distances[a, b] for a in members for b in others]) - np.mean(within)
+
+        ways = list(combinations(range(10), 4))
+        as_far = sum(apart(members) >= apart((0, 1, 2, 3)) - 1e-6 for members in ways)
+        assert line.between_exact
+        assert line.p_between == pytest.approx(as_far / len(ways))
+        assert line.between_distance == pytest.approx(distances[:4, 4:].mean(), abs=1e-5)
+    by_p = sorted(lines, key=lambda line: line.p_between)
+    assert by_p[0].p_between_holm == pytest.approx(5 * by_p[0].p_between)  # Holm over all that were tested
+
+
+def test_patients_of_a_known_disorder_are_not_closer_to_each_other_than_to_its_patients(rng, gallery):
+    known = families(rng, disorders=12, patients=6, prefix="k").queries()[:6]  # all of the first disorder
+    new = people(rng, 6, face=1.5 * np.random.default_rng(99).standard_normal((1, 1, 24)))
+    groups = {query.patient_id: "known" for query in known} | {query.patient_id: "new" for query in new}
+    found = analyse_cohort(gallery, known + new, groups)
+    near = found.tables["near_disorders"]
+    assert {line.p_between_holm < 0.05 for line in near if line.group == "new"} == {True}
+    assert near[0].disorder_id == "d0"
+    assert near[0].p_between_holm > 0.05
+    in_words = {group.group: " ".join(group_in_words(group, near)) for group in found.tables["groups"]}
+    assert "closer to each other than to gallery patients of all 5 nearest known disorders" in in_words["new"]
+    assert "no closer to each other than to patients of d0" in in_words["known"] or (
+        "not shown to be closer to each other than to patients of d0" in in_words["known"]
+    )
+
+
+def test_a_disorder_that_too_few_have_is_not_tested(rng):
+    alone = families(rng, disorders=7, patients=1)
+    lines = analyse_cohort(alone, people(rng, 4, face=1.0)).tables["near_disorders"]
+    assert {line.p_between for line in lines} == {None}  # of five ways to choose four of five, none shows anything
+
+
+def test_the_strongest_group_comes_first(rng, gallery):
+    queries = (
+        people(rng, 5, prefix="stranger") + people(rng, 1, prefix="one") + people(rng, 5, face=2.0, prefix="alike")
+    )
+    groups = {query.patient_id: query.patient_id.rstrip("0123456789") for query in queries}
+    found = analyse_cohort(gallery, queries, groups).tables["groups"]
+    assert [group.group for group in strongest_first(found)] == ["alike", "stranger", "one"]
+
+
 def test_photos_of_one_patient_never_count_as_patients(rng, gallery):
     once = people(rng, 4, photos=3)
     found = analyse_cohort(gallery, once)
@@ -103,6 +169,11 @@ def test_a_patient_without_a_group_is_somebody_else(rng, gallery):
     assert group.p_between * 10 == pytest.approx(round(group.p_between * 10))  # of ten ways to choose three of five
 
 
+def _of_encoder(name):
+    """A patient; the gallery's encoder has no name, so that any of this shape would do for it."""
+    return Query(Encodings.of([name], np.ones((1, 1, 24)), Encoder(1, 24, name)), name)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -110,6 +181,7 @@ def test_a_patient_without_a_group_is_somebody_else(rng, gallery):
         (lambda queries: [Query(query.encodings) for query in queries], "without an id"),
         (lambda queries: [*queries, Query(Encodings.of(["x"], queries[0].encodings.embeddings), "x")], "two ids"),
         (lambda queries: [*queries, Query.of(np.ones((1, 1, 7)), ["x"], "x")], "24"),
+        (lambda queries: [*queries, *(_of_encoder(name) for name in "ab")], r"by a .* by b |by b .* by a "),
     ],
 )
 def test_what_is_no_cohort_is_refused(rng, gallery, change, message):

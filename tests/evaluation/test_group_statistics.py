@@ -12,6 +12,7 @@ from mien.evaluation.group_statistics import (
     chance,
     chance_of_pairs,
     close_clusters,
+    groups_of_one_disorder,
     holm,
     jackknife_interval,
     matched_groups,
@@ -74,6 +75,15 @@ def test_every_disorder_is_drawn_as_often_whatever_its_size(rng):
         assert np.allclose(np.bincount(first, minlength=10)[6:] / len(first), 0.25, atol=0.07)
 
 
+def test_a_group_of_one_disorder_is_of_any_that_has_enough_patients(rng):
+    groups = groups_of_one_disorder(DISORDERS, 3, 2000, rng=rng)
+    assert groups.shape == (2000, 3)
+    assert all(len(set(group.tolist())) == 3 and len(set(DISORDERS[group].tolist())) == 1 for group in groups)
+    assert np.allclose(np.bincount(DISORDERS[groups[:, 0]], minlength=4) / 2000, [0.5, 0, 0, 0.5], atol=0.05)
+    whole = groups_of_one_disorder(DISORDERS, 20, 5, rng=rng)  # no disorder has 20: as many as the largest has
+    assert np.sort(whole, axis=1).tolist() == [[6, 7, 8, 9]] * 5
+
+
 def test_a_matched_draw_suits_its_member(rng):
     suits = np.zeros((3, 10), dtype=bool)
     suits[0, [0, 1]] = suits[1, [0, 4]] = suits[2, :] = True
@@ -93,13 +103,14 @@ def test_holm_by_hand():
     assert holm(np.array([0.5, 0.6])).tolist() == [1.0, 1.0]
 
 
-def plain_separation(distances, inside):
+def plain_separation(distances, inside, *, others_alike=False):
     everybody = range(len(distances))
 
     def gain(members):
         outside = [other for other in everybody if other not in members]
         between = [distances[a][b] for a in members for b in outside]
-        return plain_mean(distances, members) - sum(between) / len(between)
+        within = [plain_mean(distances, group) for group in [members, *[outside] * others_alike]]
+        return sum(within) / len(within) - sum(between) / len(between)
 
     groups = list(combinations(everybody, len(inside)))
     return sum(gain(group) <= gain(tuple(inside)) + 1e-9 for group in groups) / len(groups)
@@ -111,6 +122,26 @@ def test_few_ways_to_deal_patients_are_all_looked_at(rng):
     found = separation(distances, inside, rng=rng)
     assert found.exact
     assert found.p_value == pytest.approx(plain_separation(distances, [1, 4, 6]))
+    both = separation(distances, inside, rng=rng, others_alike=True)
+    assert both.p_value == pytest.approx(plain_separation(distances, [1, 4, 6], others_alike=True))
+    assert both.between == found.between
+
+
+def test_a_group_is_told_from_others_who_are_more_alike(rng):
+    # patients of the tight group, dealt into the loose one, would make a closer group than it is
+    rows = np.concatenate([rows_of(rng, 6, face=np.ones(30), alike=0.7), rows_of(rng, 8, face=-np.ones(30), alike=4.0)])
+    distances = 1 - rows @ rows.T
+    np.fill_diagonal(distances, 0)
+    inside = np.arange(14) < 6
+    assert separation(distances, inside, rng=rng, others_alike=True).p_value < 0.001
+
+
+def test_patients_of_one_kind_dealt_to_two_groups_give_uniform_p_values(rng):
+    p_values = []
+    for _ in range(200):
+        rows = rows_of(rng, 11, face=np.ones(30), alike=0.7)
+        p_values.append(separation(1 - rows @ rows.T, np.arange(11) < 4, rng=rng, others_alike=True).p_value)
+    assert kstest(p_values, "uniform").pvalue > 0.01
 
 
 def test_many_ways_to_deal_give_nearly_the_same_as_all(rng, monkeypatch):

@@ -17,6 +17,7 @@ from mien.version import __version__
 from faults.bits import large_bits, small_bits
 from faults.giveaway import GOALS, giveaway
 from faults.interruptions import full_disks, kills
+from faults.operations import OPERATIONS
 from faults.photos import mutated_photos
 from faults.soak import soak
 from faults.tally import markdown, table
@@ -38,6 +39,7 @@ def main():
     parser.add_argument("--sample", action="store_true", help="a few minutes of it")
     parser.add_argument("--minutes", type=int, default=10, help="of soak")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--commands", default="", help="interrupt only commands whose names begin so")
     for kind, (_, usual, sample) in KINDS.items():
         how_many = f"how many; else {usual:,}, in a sample {sample:,}"
         parser.add_argument(f"--{kind.replace('_', '-')}", type=int, help=how_many)
@@ -54,11 +56,13 @@ def _faults(arguments):
     asked = {kind: getattr(arguments, kind) for kind in KINDS}
     if not any(asked.values()):
         asked = {kind: sample if arguments.sample else usual for kind, (_, usual, sample) in KINDS.items()}
+    chosen = [each for each in OPERATIONS if each.name.startswith(arguments.commands)]
     tallies = []
     for kind, count in asked.items():
         if count:
             with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-                tallies.append(KINDS[kind][0](count, arguments.seed, Path(folder)).as_dict())
+                more = [chosen] if kind in {"kills", "disks"} else []
+                tallies.append(KINDS[kind][0](count, arguments.seed, Path(folder), *more).as_dict())
     print(table(tallies))
     return {"kinds": tallies}, not any(tally["faults"] for tally in tallies)
 

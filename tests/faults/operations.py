@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from mien.core.errors import GalleryError
 from mien.core.method import FULL
 from mien.report.rankings import ranking_document
 from mien.service.tokens import add_people, read_people
+from mien.storage.backup import back_up
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 from mien.storage.index_files import index_paths
 
@@ -85,6 +88,12 @@ def a_gallery_without_index(folder):
         path.unlink()
 
 
+def a_gallery_and_an_older_backup(folder):
+    a_gallery(folder)
+    back_up(folder / "gallery", folder / "backup")
+    Gallery.add(folder / "gallery", second_cohort())
+
+
 def two_people(folder):
     a_gallery(folder)
     add_people(folder / "tokens", ["anna", "boris"], ["rank"])
@@ -101,6 +110,13 @@ def of_gallery(folder):
 def of_export(folder):
     out = folder / "out.parquet"
     return {**answer(folder / "gallery"), "out": hashlib.sha256(out.read_bytes()).hexdigest() if out.exists() else ""}
+
+
+def of_backup(folder):
+    """The gallery, and the backup: opened in a copy, because opening makes an index."""
+    with TemporaryDirectory(dir=folder.parent) as elsewhere:
+        copy = shutil.copytree(folder / "backup", Path(elsewhere) / "backup") if (folder / "backup").exists() else None
+        return {**answer(folder / "gallery"), "backup": None if copy is None else answer(copy)}
 
 
 def of_tokens(folder):
@@ -153,6 +169,27 @@ OPERATIONS = [
     ),
     Operation(
         "tokens add", 2, two_people, lambda at: ["tokens", "add", at / "tokens", "carla"], of_tokens, done="has a token"
+    ),
+    Operation(
+        "gallery backup",
+        4,
+        a_gallery,
+        lambda at: ["gallery", "backup", at / "gallery", "--out", at / "backup"],
+        of_backup,
+    ),
+    Operation(
+        "gallery backup --force",
+        4,
+        a_gallery_and_an_older_backup,
+        lambda at: ["gallery", "backup", at / "gallery", "--out", at / "backup", "--force"],
+        of_backup,
+    ),
+    Operation(
+        "gallery restore --force",
+        4,
+        a_gallery_and_an_older_backup,
+        lambda at: ["gallery", "restore", at / "backup", at / "gallery", "--force"],
+        of_backup,
     ),
     Operation("calibrate", 1, a_gallery, lambda at: ["calibrate", "--gallery", at / "gallery"]),
 ]

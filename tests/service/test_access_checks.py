@@ -34,6 +34,7 @@ ROUTES = [
     ("POST", "/encode_file"),
     ("POST", "/crop"),
     ("GET", "/status"),
+    ("GET", "/metrics"),
     ("GET", "/no/such/route"),
 ]
 

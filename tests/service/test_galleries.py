@@ -72,7 +72,7 @@ def test_a_gallery_that_breaks_is_a_problem_and_mends(gallery, capfd):
         database.rename(gallery / "away")
         problem = assert_problem(client.get("/v1/health"), 500, "gallery-unreadable")
         assert str(gallery) not in str(problem)
-        assert str(gallery) in capfd.readouterr().err
+        assert "run 'mien gallery verify'" in capfd.readouterr().err
         (gallery / "away").rename(database)
         assert database.read_bytes() == content
         assert client.get("/v1/health").status_code == 200

@@ -50,7 +50,8 @@ def served(directory: Path) -> Iterator[tuple[int, int]]:
     """The port and the process of a service of its own, whose map is drawn."""
     unlimited = ("--requests-per-hour", "1000000000", "--embeddings-per-hour", "1000000000")
     command = [sys.executable, "-m", "mien", "serve", "--gallery", str(directory), "--port", "0", *unlimited]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 our own program
+    nowhere = subprocess.DEVNULL  # where its log goes
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=nowhere, text=True) as process:  # noqa: S603 our own
         try:
             assert process.stdout is not None
             said = re.search(r":(\d+)/", process.stdout.readline())

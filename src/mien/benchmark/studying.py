@@ -35,7 +35,7 @@ def studying_benchmarks(study: Study) -> Iterator[Line]:
 
 
 def _four_pairs(study: Study, folds: tuple[EvaluatedFold, ...]) -> object:
-    return evaluate(Comparison(study.encodings, folds, centroids=()), [BASELINE], per_image=True)
+    return evaluate(Comparison(study.encodings, folds, methods=[BASELINE]), [BASELINE], per_image=True)
 
 
 def _usual_four_pairs(study: Study, one: EvaluatedFold) -> object:

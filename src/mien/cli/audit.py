@@ -27,7 +27,5 @@ def verify(
     from mien.service.audit import verified  # noqa: PLC0415 FastAPI is heavy
 
     last, _ = verified(log, head=head)
-    if json:
-        show.print_json({"lines": last.number, "head": last.hash})
-    else:
-        show.console().print(f"{log}: {last.number:,} lines, none changed\nnote the last hash elsewhere: {last.hash}")
+    words = f"{log}: {last.number:,} lines, none changed\nnote the last hash elsewhere: {last.hash}"
+    show.print_result({"lines": last.number, "head": last.hash}, words, as_json=json)

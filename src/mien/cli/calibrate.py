@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show
+from mien.core.calibration import PRIOR_OF_NONE
 from mien.core.cohort import Cohort
 from mien.core.method import FULL, Method
+from mien.report.sureness import calibration_in_words
+from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.formats.prior_table import read_prior
 from mien.storage.gallery import Gallery
 from mien.storage.learned import store_calibration, store_tuned
@@ -29,7 +32,6 @@ TrainedOption = Annotated[
     list[Path] | None,
     typer.Option("--trained", help="Tables of patients whom the encoder was trained on: nothing is learned from them."),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
 TRAINED_ENCODER = (
     "The encoder was fine-tuned: if on these patients, leaving one out is too kind. Give others with --cohort."
 )
@@ -49,13 +51,11 @@ def calibrate(
     none: Annotated[
         float | None, typer.Option(help="How often it is none of these, without a --prior table.  [default: 0.05]")
     ] = None,
-    seed: SeedOption = 1,
+    seed: options.SeedOption = 1,
     json: options.JsonOption = False,
 ) -> None:
     """Learn what distances mean in a gallery: likelihood ratios, "none of these", prediction sets."""
-    from mien.core.calibration import PRIOR_OF_NONE  # noqa: PLC0415
     from mien.evaluation.calibrating import calibrate as learn  # noqa: PLC0415 heavy
-    from mien.report.sureness import calibration_in_words  # noqa: PLC0415
 
     if prior is not None and none is not None:
         raise typer.BadParameter("--prior says it of none of these too: give either")
@@ -77,11 +77,7 @@ def calibrate(
             progress=report,
         )
     store_calibration(gallery, calibration)
-    if json:
-        show.print_json(calibration.as_dict())
-    else:
-        for line in calibration_in_words(calibration):
-            show.console().print(show.text(line), soft_wrap=True)
+    show.print_result(calibration.as_dict(), *map(show.text, calibration_in_words(calibration)), as_json=json)
 
 
 def tune(
@@ -89,7 +85,7 @@ def tune(
     cohort: CohortOption = None,
     metadata: options.MetadataOption = None,
     trained: TrainedOption = None,
-    seed: SeedOption = 1,
+    seed: options.SeedOption = 1,
     json: options.JsonOption = False,
 ) -> None:
     """Fit the size-aware score to a gallery, on patients left out of it; use it with --method tuned."""
@@ -101,17 +97,14 @@ def tune(
         found = fit(opened, cohort=others, trained=_patients(trained), seed=seed, progress=report)
     facts = {"patients": found.patients, "gains": [gain._asdict() for gain in found.gains]}
     store_tuned(gallery, opened.fingerprint, found.method, facts)
-    if json:
-        show.print_json({"method": found.method.as_dict(), **facts})
-        return
     words = ", ".join(f"{name} {value}" for name, value in found.method.as_dict().items())
-    show.console().print(f"[bold]fitted[/]  {show.text(words)}\n", soft_wrap=True)
-    for measure, difference, low, high in found.gains:
-        show.console().print(f"{measure}: {difference:+.2f} points to full ({low:+.2f} to {high:+.2f})", soft_wrap=True)
-    show.console().print(
+    show.print_result(
+        {"method": found.method.as_dict(), **facts},
+        f"[bold]fitted[/]  {show.text(words)}\n",
+        *(f"{name}: {gain:+.2f} points to full ({low:+.2f} to {high:+.2f})" for name, gain, low, high in found.gains),
         f"Gains are of {found.patients:,} patients whom the fit had not seen, in galleries thinned from this one."
         " Use it with --method tuned.",
-        soft_wrap=True,
+        as_json=json,
     )
 
 
@@ -127,6 +120,4 @@ def _load_others(cohort: Path | None, metadata: list[Path] | None) -> Cohort | N
 
 
 def _patients(tables: list[Path] | None) -> set[str]:
-    from mien.storage.formats.gmdb_tables import read_metadata  # noqa: PLC0415
-
     return set(read_metadata(tables, labelled=False).patient_of.values()) if tables else set()

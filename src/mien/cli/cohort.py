@@ -12,6 +12,7 @@ from mien.cli import options, show
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.errors import shown_ids
+from mien.evaluation.experiment_context import rows_of
 from mien.storage.formats.cohort_columns import read_groups
 from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.formats.image_metadata import read_image_metadata
@@ -33,7 +34,7 @@ def cohort(
         Path | None,
         typer.Option(help="Table image_id, gender, age_year, age_month of both, to compare with the same sex and age."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Behind every random number.", min=0)] = 1,
+    seed: options.SeedOption = 1,
     encoder: options.EncoderOption = None,
     face: options.FaceOption = None,
     short_ids: options.ShortIdsOption = False,
@@ -87,12 +88,11 @@ def _queries(
 
 
 def _print(analysis: CohortAnalysis, out: Path) -> None:
-    from mien.evaluation.cohort_rows import GroupResult, NearDisorder  # noqa: PLC0415
-    from mien.evaluation.experiment_context import rows_of  # noqa: PLC0415
+    from mien.evaluation.cohort_rows import GroupResult, NearDisorder, strongest_first  # noqa: PLC0415
     from mien.report.cohort import group_in_words  # noqa: PLC0415
     from mien.report.reproduction import PAGE  # noqa: PLC0415
 
     near = rows_of(analysis.tables, "near_disorders", NearDisorder)
-    for group in rows_of(analysis.tables, "groups", GroupResult):
+    for group in strongest_first(rows_of(analysis.tables, "groups", GroupResult)):
         show.console().print(f"[bold]{show.text(group.group)}[/]  {show.text(' '.join(group_in_words(group, near)))}\n")
-    show.console().print(f"The report is {show.text(str(out / PAGE))}.", soft_wrap=True)
+    show.print_line(f"The report is {show.text(str(out / PAGE))}.")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from mien.cli import options, show
 from mien.core.combination import WEIGHT
@@ -51,9 +50,8 @@ def _print_combination(document: Mapping[str, Any]) -> None:
     left_out = f", {len(lirical['face_terms_left_out'])} face terms left out" if lirical["face_terms_left_out"] else ""
     show.console().print(f"[bold]LIRICAL[/] {show.text(lirical['version'])}, weight {lirical['weight']:g}{left_out}")
     show.console().print(f"Not in the gallery: {percent(document['none_of_these'])}\n")
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    for name in ("", "disorder", "probability", "log10 ratio", "= face", "+ weight x LIRICAL", "rank by face"):
-        table.add_column(name, justify="left" if name == "disorder" else "right", overflow="fold")
+    headings = "", "disorder", "probability", "log10 ratio", "= face", "+ weight x LIRICAL", "rank by face"
+    table = show.table_of(headings, {"disorder"}, apart=1)
     for line in document["disorders"]:
         ids = line["disorder_id"], line["curie"]
         face, other = (line[f"{side}_log10_likelihood_ratio"] for side in ("face", "lirical"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -14,10 +14,10 @@ from mien.core.cohort import Cohort, Query
 from mien.core.method import BASELINE, FULL
 from mien.core.ranking import rank
 from mien.core.study import Study
-
-if TYPE_CHECKING:
-    from mien.evaluation.comparison import Comparison
-    from mien.evaluation.evaluated_patients import EvaluatedPatient
+from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import EvaluatedPatient, evaluated_folds
+from mien.evaluation.results import evaluate
+from mien.report.evaluation import protocol_document
 
 SEED = 1
 PHOTOS = 3  # of the patient who is shown
@@ -33,11 +33,7 @@ def demo(
     if serve:
         serve_demo(port)
         return
-    from mien.evaluation.comparison import Comparison  # noqa: PLC0415
-    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 scipy is heavy
-    from mien.evaluation.results import evaluate  # noqa: PLC0415
-    from mien.report.evaluation import protocol_document  # noqa: PLC0415
-    from mien.simulation.study import simulated_gmdb  # noqa: PLC0415
+    from mien.simulation.study import simulated_gmdb  # noqa: PLC0415 scipy is heavy
 
     out = show.console()
     with show.progress("simulating"):

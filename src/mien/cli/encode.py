@@ -70,8 +70,7 @@ def encode(
     show.print_first(refusals(results), f"photos were refused, see {table}")
     if taken := sum(isinstance(result, EncodedPhoto) and bool(result.facts.taken_as_official) for result in results):
         show.note(f"{taken:,} photos that would have been refused were taken as officially, see {table}")
-    show.console().print(
+    show.print_line(
         f"{show.text(str(out))}: {encoded:,} of {len(results):,} photos encoded by {show.text(str(loaded.encoder))};"
-        f" what was seen on each is in {show.text(str(table))}",
-        soft_wrap=True,
+        f" what was seen on each is in {show.text(str(table))}"
     )

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mien.cli import beyond, options, show, show_study
+from mien.cli import options, show, show_study
 from mien.core.calibration import COVERAGE
 from mien.core.errors import InvalidMethodError, shown_ids
 from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.core.study import Study
+from mien.evaluation.comparison import Comparison
+from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.folds import FOLDS, cohort_study
+from mien.evaluation.results import Result
+from mien.evaluation.results import evaluate as evaluate_methods
+from mien.report.evaluation import beyond_document, evaluation_document
+from mien.storage.formats.cohort_columns import read_column
 from mien.storage.formats.gmdb_folder import read_gmdb
 from mien.storage.loading import LeftOut, Source, load_cohort
 
 if TYPE_CHECKING:
     from mien.cluster.studies import ImagesOnCluster  # scipy is heavy
-    from mien.evaluation.results import Result
 
 GmdbOption = Annotated[
     Path | None, typer.Option("--gmdb", metavar="DIR", help="A folder with the tables of a GMDB version.")
@@ -30,7 +36,6 @@ GmdbEncodingsOption = Annotated[
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Refuse a test patient who is in the gallery too, instead of leaving out.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
 
 
 @options.with_method
@@ -38,20 +43,16 @@ def evaluate(
     gmdb: GmdbOption = None,
     encodings: GmdbEncodingsOption = None,
     cohort: Annotated[
-        list[Path] | None,
-        typer.Option("--cohort", readable=False, help="Instead: any cohort table; patients become folds."),
+        list[Path] | None, typer.Option(readable=False, help="Instead: any cohort table; patients become folds.")
     ] = None,
-    folds: Annotated[int | None, typer.Option("--folds", help="Of a cohort.  [default: 10]", min=2, max=1000)] = None,
+    folds: Annotated[int | None, typer.Option(help="Of a cohort.  [default: 10]", min=2, max=1000)] = None,
     gallery_patients: Annotated[
-        str | None,
-        typer.Option(
-            "--gallery-patients", metavar="5|2,30|1-34", help="Of a cohort: thin galleries to so many a disorder."
-        ),
+        str | None, typer.Option(metavar="5|2,30|1-34", help="Of a cohort: thin galleries to so many a disorder.")
     ] = None,
     method: Method | None = None,
     all_methods: Annotated[bool, typer.Option("--all-methods", help="All twelve methods of the paper.")] = False,
     against: Annotated[
-        str, typer.Option("--against", metavar="METHOD", help="What differences are to: full, 'none x hybrid 0.5', ...")
+        str, typer.Option(metavar="METHOD", help="What differences are to: full, 'none x hybrid 0.5', ...")
     ] = "baseline",
     per_image: Annotated[
         bool,
@@ -62,19 +63,18 @@ def evaluate(
     calibration: Annotated[
         bool, typer.Option("--calibration", help="How far probabilities can be trusted, instead of accuracies.")
     ] = False,
-    coverage: Annotated[float, typer.Option("--coverage", help="Of prediction sets, with --calibration.")] = COVERAGE,
+    coverage: Annotated[float, typer.Option(help="Of prediction sets, with --calibration.")] = COVERAGE,
     by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="COLUMN", help="With --calibration: also by a column (of GMDB: sex, age)."),
+        str | None, typer.Option(metavar="COLUMN", help="With --calibration: also by a column (of GMDB: sex, age).")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option("--figure", help="With --calibration: draw the reliability, as .png, .svg or .pdf.")
+        Path | None, typer.Option(help="With --calibration: draw the reliability, as .png, .svg or .pdf.")
     ] = None,
     repeats: Annotated[
-        int, typer.Option("--repeats", help="With --calibration or --method tuned: deal a cohort so often.", min=1)
+        int, typer.Option(help="With --calibration or --method tuned: deal a cohort so often.", min=1)
     ] = 1,
     strict: StrictOption = False,
-    seed: SeedOption = 1,
+    seed: options.SeedOption = 1,
     encoder: options.EncoderOption = None,
     cluster: options.ClusterOption = None,
     json: options.JsonOption = False,
@@ -91,13 +91,13 @@ def evaluate(
         dealt = [[load_gmdb(gmdb, encodings, encoder)]]
     study = dealt[0][0]
     if method is options.TUNED:
-        beyond.compare_sizes(dealt, gallery_patients or "all", seed, as_json=json)
+        _compare_sizes(dealt, gallery_patients or "all", seed, as_json=json)
         return
     if len(dealt) > 1:
         raise typer.BadParameter("several cohorts are for --method tuned: give one")
     if calibration:
-        groups = beyond.groups_of(by, study, cohort[0] if cohort else None) if by else None
-        beyond.measure_calibration(dealt[0], method or FULL, coverage, seed, by, groups, figure, as_json=json)
+        groups = _groups_of(by, study, cohort[0] if cohort else None) if by else None
+        _measure_calibration(dealt[0], method or FULL, coverage, seed, by, groups, figure, as_json=json)
         return
     if strict:
         study.refuse_tested_in_gallery()
@@ -132,11 +132,6 @@ def _accuracies(
     *,
     per_image: bool,
 ) -> tuple[dict[str, Any], list[Result]]:
-    from mien.evaluation.comparison import Comparison  # noqa: PLC0415
-    from mien.evaluation.evaluated_patients import evaluated_folds  # noqa: PLC0415 heavy
-    from mien.evaluation.results import evaluate as evaluate_methods  # noqa: PLC0415
-    from mien.report.evaluation import evaluation_document  # noqa: PLC0415
-
     with on_cluster(cluster) as places, show.progress("comparing") as report:
         comparison = Comparison(
             study.encodings,
@@ -155,8 +150,6 @@ def _dealt(
     path: Path, encoder: str | None, seed: int, folds: int | None, gallery_patients: str | None, repeats: int
 ) -> list[Study]:
     """A cohort as a study, dealt into folds so often."""
-    from mien.evaluation.folds import FOLDS, cohort_study  # noqa: PLC0415 heavy
-
     with show.progress("reading the cohort") as report:
         loaded, left_out = load_cohort(Source(path, encoder_name=encoder), report)
     show.print_left_out(left_out)
@@ -164,6 +157,65 @@ def _dealt(
         cohort_study(loaded, path.name, seed=seed + number, folds=folds or FOLDS, gallery_patients=gallery_patients)
         for number in range(repeats)
     ]
+
+
+def _compare_sizes(dealt: list[list[Study]], gallery_patients: str, seed: int, *, as_json: bool) -> None:
+    """Compares size-aware and tuned methods with `full`, and prints the rows."""
+    from mien.evaluation.size_study import size_study  # noqa: PLC0415 heavy
+
+    with show.progress("comparing") as report:
+        rows = size_study(dealt, gallery_patients=gallery_patients, seed=seed, progress=report)
+    document = beyond_document(dealt[0][0], "sizes", rows, seed=seed)
+    if as_json:
+        show.print_json(document)
+    else:
+        show_study.print_sizes(rows)
+
+
+def _measure_calibration(
+    dealt: list[Study],
+    method: Method,
+    coverage: float,
+    seed: int,
+    by: str | None,
+    group_of_image: list[str | None] | None,
+    figure: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Measures how far probabilities can be trusted, and prints the rows."""
+    from mien.evaluation.calibration_measures import calibration_rows, reliability_points  # noqa: PLC0415 heavy
+
+    if not 0 < coverage < 1:
+        raise typer.BadParameter("give a share above 0 and below 1", param_hint="--coverage")
+    with show.progress("calibrating and asking") as report:
+        rows, outcomes = calibration_rows(
+            dealt, method, coverage=coverage, by=by, group_of_image=group_of_image, seed=seed, progress=report
+        )
+    points = [point for name, of_set in outcomes.items() for point in reliability_points(of_set, name=name)]
+    if figure is not None:
+        from mien.report.reliability import write_reliability  # noqa: PLC0415 matplotlib is heavy
+
+        write_reliability(figure, points, simulated=dealt[0].simulated)
+        show.note(f"{figure}: reliability")
+    if as_json:
+        document = beyond_document(dealt[0], "calibration", rows, seed=seed)
+        show.print_json({**document, "coverage": coverage, "reliability": [point._asdict() for point in points]})
+    else:
+        show_study.print_calibration(rows, coverage)
+
+
+def _groups_of(column: str, study: Study, cohort: Path | None) -> list[str | None]:
+    """The value of a cohort table's column, of each image; or the sex or the age group, as GMDB's metadata say it."""
+    from mien.evaluation.calibration_measures import FACTS  # noqa: PLC0415 heavy
+
+    ids = study.encodings.image_ids
+    if cohort is not None:
+        value_of = read_column(cohort, column)
+        return [value_of.get(image_id) for image_id in ids]
+    if column not in FACTS or not study.facts_of_image:
+        raise typer.BadParameter(f"GMDB's metadata, where there are any, say {' and '.join(FACTS)}: choose one")
+    return [FACTS[column](study.facts_of_image.get(image_id)) for image_id in ids]
 
 
 @contextmanager

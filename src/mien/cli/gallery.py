@@ -12,14 +12,16 @@ from mien.cli import options, show
 from mien.core.encoder import Encoder
 from mien.core.errors import GalleryError, shown_ids
 from mien.report.gallery import description_document, gallery_document
-from mien.storage.changes import import_cohort
+from mien.storage.backup import Copied, back_up
+from mien.storage.backup import restore as restore_backup
+from mien.storage.changes import import_cohort, restore_index
 from mien.storage.formats.disorder_table import read_disorders
 from mien.storage.gallery import Gallery, state_of
 from mien.storage.loading import Source, load_cohort
 from mien.storage.outputs import refuse_existing
 from mien.storage.verification import problems
 
-app = typer.Typer(help="Build, extend, check and export a gallery of diagnosed patients.", no_args_is_help=True)
+app = typer.Typer(help="Build, extend, check, export and copy a gallery of diagnosed patients.", no_args_is_help=True)
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The gallery's directory.")]
 
@@ -85,10 +87,9 @@ def add_faces(
     for what, names in left_out.items():
         if names:
             show.note(f"{len(names):,} {what.replace('_', ' ')}: {shown_ids(names)}")
-    show.console().print(
+    show.print_line(
         f"{show.text(str(directory))}: {added.faces_added:,} faces added, {added.faces_kept:,} are kept now;"
-        f" {added.composites:,} disorders have a composite",
-        soft_wrap=True,
+        f" {added.composites:,} disorders have a composite"
     )
 
 
@@ -102,11 +103,9 @@ def remove_patient(
     with show.progress("erasing"):
         generation = Gallery.remove_patients(directory, patient_ids)
         _discard_journal(directory)  # an interrupted build may have left embeddings there
-    if json:
-        show.print_json({"generation": generation, "removed_patients": patient_ids})
-    else:
-        who = ", ".join(show.text(patient_id) for patient_id in patient_ids)
-        show.console().print(f"erased from {show.text(str(directory))}, now generation {generation}: patient {who}")
+    who = ", ".join(show.text(patient_id) for patient_id in patient_ids)
+    words = f"erased from {show.text(str(directory))}, now generation {generation}: patient {who}"
+    show.print_result({"generation": generation, "removed_patients": patient_ids}, words, as_json=json)
 
 
 @app.command()
@@ -125,14 +124,11 @@ def verify(directory: Directory, json: options.JsonOption = False) -> None:
     """Check every stored byte against its checksum; damaged rows are named, and the exit code is 1."""
     with show.progress("checking"):
         found = list(problems(directory))
-    if json:
-        show.print_json({"sound": not found, "problems": found})
-    else:
-        for line in found:
-            show.console().print(show.text(line), soft_wrap=True)
-        if not found:
-            empty = "" if state_of(directory).images else ", and empty: 'mien gallery add' fills it"
-            show.console().print(f"{show.text(str(directory))}: sound{empty}", soft_wrap=True)
+    lines = found
+    if not found:
+        empty = "" if state_of(directory).images else ", and empty: 'mien gallery add' fills it"
+        lines = [f"{directory}: sound{empty}"]
+    show.print_result({"sound": not found, "problems": found}, *map(show.text, lines), as_json=json)
     if found:
         raise typer.Exit(1)
 
@@ -172,10 +168,62 @@ def export(
     refuse_existing(out, force=force)
     with show.progress("exporting"):
         rows = Gallery.export(directory, out)
+    show.print_result({"out": str(out), "rows": rows}, f"{show.text(str(out))}: {rows:,} rows", as_json=json)
+
+
+@app.command()
+def backup(
+    directory: Directory,
+    out: Annotated[Path, typer.Option(help="The directory to write: a gallery without its index.")],
+    force: options.ForceOption = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Copy a gallery, checked, also while it is in use."""
+    with show.progress("copying"):
+        copied = back_up(directory, out, force=force)
+    _show_copied(out, copied, json=json)
+
+
+@app.command()
+def restore(
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="What `gallery backup` wrote.")],
+    directory: Directory,
+    force: options.ForceOption = False,
+    json: options.JsonOption = False,
+) -> None:
+    """Make a gallery of a backup. Patients who were removed since then are in it again: remove them once more."""
+    with show.progress("copying"):
+        copied = restore_backup(backup, directory, force=force)
+    _show_copied(directory, copied, json=json)
+    if copied.patients_brought_back is None:
+        show.note("patients who were removed after this backup are in it: remove-patient erases them again")
+    elif copied.patients_brought_back:
+        count, who = len(copied.patients_brought_back), shown_ids(copied.patients_brought_back)
+        show.note(f"{count:,} patients are back who were not in the gallery: {who}; remove-patient erases them again")
+
+
+@app.command()
+def upgrade(directory: Directory, json: options.JsonOption = False) -> None:
+    """Bring a gallery of an earlier version to the present format; otherwise the first command that writes does it."""
+    before = state_of(directory)
+    with show.progress("upgrading"):
+        restore_index(directory)
+    now = state_of(directory)
     if json:
-        show.print_json({"out": str(out), "rows": rows})
+        show.print_json({"generation": now.generation, "format_before": before.format, "format": now.format})
     else:
-        show.console().print(f"{show.text(str(out))}: {rows:,} rows")
+        was = "as before" if before.format == now.format else f"before: {before.format}"
+        show.console().print(f"{show.text(str(directory))}, generation {now.generation}: format {now.format} ({was})")
+
+
+def _show_copied(where: Path, copied: Copied, *, json: bool) -> None:
+    if json:
+        show.print_json({"out": str(where), **asdict(copied)})
+    else:
+        counts = f"{copied.images:,} images of {copied.patients:,} patients"
+        show.console().print(
+            f"{show.text(str(where))}, generation {copied.generation}: {counts}, all checked", soft_wrap=True
+        )
 
 
 def _import(

@@ -96,6 +96,7 @@ ClusterOption = Annotated[
         help="Work on a Dask cluster: 'local' (this machine's cores), tls://HOST:PORT, or the scheduler's file.",
     ),
 ]
+SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]
 ForceOption = Annotated[bool, typer.Option("--force", help="Write over an output that exists.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine output.")]
 
@@ -133,7 +134,7 @@ def with_method(command: Callable[..., None]) -> Callable[..., None]:
         others = (fusion, score, *numbers.values())
         if name == "tuned" and all(option is None for option in others):
             method = TUNED
-        elif any(option is not None for option in (name, fusion, score, *numbers.values())):
+        elif any(option is not None for option in (name, *others)):
             try:
                 method = method_of(name and str(name), fusion and str(fusion), score, numbers)
             except InvalidMethodError as error:

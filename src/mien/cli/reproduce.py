@@ -9,27 +9,24 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show, show_study
-from mien.cli.evaluate import GmdbEncodingsOption, GmdbOption, SeedOption, StrictOption, load_gmdb, on_cluster
+from mien.cli.evaluate import GmdbEncodingsOption, GmdbOption, StrictOption, load_gmdb, on_cluster
 from mien.storage.formats.gmdb_folder import read_releases
 
 SIMULATED_RUNS = 3  # the agreement with the paper is the mean over so many simulated databases
 
 
 def reproduce(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write: index.html and all files.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write: index.html and all files.")],
     gmdb: GmdbOption = None,
     encodings: GmdbEncodingsOption = None,
     versions: Annotated[
-        Path | None,
-        typer.Option("--versions", readable=False, help="Table of database versions: version, released, folder."),
+        Path | None, typer.Option(readable=False, help="Table of database versions: version, released, folder.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="Run this experiment only; can be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Run this experiment only; can be repeated.")
     ] = None,
-    growth: Annotated[
-        int | None, typer.Option("--growth", help="Without --gmdb: simulate so many times the size.", min=1)
-    ] = None,
-    seed: SeedOption = 1,
+    growth: Annotated[int | None, typer.Option(help="Without --gmdb: simulate so many times the size.", min=1)] = None,
+    seed: options.SeedOption = 1,
     strict: StrictOption = False,
     force: options.ForceOption = False,
     encoder: options.EncoderOption = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 MOST_TABLES = 3
 WIDTH_OF_FILES = 120  # where there is no terminal to ask
-SIMULATED = "nobody here exists; the numbers say nothing about real patients."
+SIMULATED = "[bold yellow]Simulated data:[/] nobody here exists; the numbers say nothing about real patients.\n"
 LINES_IN_SUMMARY = 3
+NEAREST_IMAGE = "nearest image (patient)"
 MOST_REMARKS = 10
 
 
@@ -44,6 +45,28 @@ def print_json(document: dict[str, Any]) -> None:
     """One JSON document on stdout."""
     json.dump(document, sys.stdout, indent=1)
     sys.stdout.write("\n")
+
+
+def print_line(line: str) -> None:
+    """A line of a result, however long: a terminal breaks it, a file has it whole."""
+    console().print(line, soft_wrap=True)
+
+
+def print_result(document: dict[str, Any], *lines: str, as_json: bool) -> None:
+    """A result, as one JSON document or as lines for people."""
+    if as_json:
+        print_json(document)
+    else:
+        for line in lines:
+            print_line(line)
+
+
+def table_of(headings: Iterable[str], words: Collection[str], *, title: str | None = None, apart: int = 2) -> Table:
+    """An empty table without lines; columns of words stand at the left, those of numbers at the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, apart, 0, 0))
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in words else "right", overflow="fold")
+    return table
 
 
 @contextmanager
@@ -97,10 +120,9 @@ def print_first(lines: Sequence[str], what: str) -> None:
 def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequence[str]) -> None:
     """Prints an encoder's parts, their sources, and whether they are there."""
     manifest = stored.manifest
-    console().print(
+    print_line(
         f"[bold]{text(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
-        f" {'not complete in' if missing or damaged else 'in'} {text(str(stored.folder))}",
-        soft_wrap=True,
+        f" {'not complete in' if missing or damaged else 'in'} {text(str(stored.folder))}"
     )
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for role, part in manifest.parts.items():
@@ -114,11 +136,10 @@ def print_answer(
 ) -> None:
     """Prints rankings with gallery, method and notice."""
     counts = gallery.as_dict()
-    console().print(
+    print_line(
         f"[bold]gallery[/] {text(str(gallery))}, generation {gallery.generation}:"
         f" {counts['images']:,} images of {counts['patients']:,} patients with {counts['disorders']:,} disorders,"
-        f" {text(str(gallery.encoder))}",
-        soft_wrap=True,
+        f" {text(str(gallery.encoder))}"
     )
     console().print(f"[bold]method[/]  {', '.join(f'{name} {value}' for name, value in method.as_dict().items())}\n")
     print_rankings(rankings, evidence)
@@ -135,11 +156,11 @@ def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvide
     else:
         for ranking in rankings:
             for line in answer_in_words(ranking):
-                console().print(text(line), soft_wrap=True)
+                print_line(text(line))
             console().print(_ranking_table(ranking, evidence) if ranking.genes is None else _gene_table(ranking))
             if ranking.not_described:
                 left_out = f"{len(ranking.not_described):,} disorders are not described: "
-                console().print(left_out + escape(shown_ids(ranking.not_described)), soft_wrap=True)
+                print_line(left_out + escape(shown_ids(ranking.not_described)))
 
 
 def _images(ranking: Ranking) -> str:
@@ -161,23 +182,12 @@ def _disorder(line: RankedDisorder | RankedGene) -> str:
 
 
 def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Table:
-    table = Table(title=_whose(ranking), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
-    table.add_column("", justify="right")
-    table.add_column("disorder", ratio=2, overflow="fold")
-    table.add_column("distance", justify="right")
-    table.add_column("average", justify="right")
-    table.add_column("nearest", justify="right")
-    table.add_column("nearest image (patient)", ratio=1, overflow="fold")
-    table.add_column("images (patients)", justify="right")
-    several, calibrated = len(ranking.image_ids) > 1, ranking.prediction_set is not None
-    inside = ranking.prediction_set.disorder_ids if ranking.prediction_set else ()
-    if calibrated:
-        table.add_column("probability", justify="right")
-        table.add_column("ratio", justify="right")
-    if evidence and several:
-        table.add_column("rank by each photo", justify="right")
+    by_photo = bool(evidence) and len(ranking.image_ids) > 1
+    headings = ["", "disorder", "distance", "average", "nearest", NEAREST_IMAGE, "images (patients)"]
+    headings += _sureness_headings(ranking) + ["rank by each photo"] * by_photo
+    table = table_of(headings, {"disorder", NEAREST_IMAGE}, title=_whose(ranking), apart=1)
     for place, line in enumerate(ranking.disorders):
-        of_photos = [str(standing.rank) for standing in evidence[place].alone] if evidence and several else []
+        of_photos = [str(standing.rank) for standing in evidence[place].alone] if by_photo else []
         table.add_row(
             str(line.rank),
             _disorder(line),
@@ -186,26 +196,15 @@ def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Ta
             f"{line.nearest_distance:.4f}",
             f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
             f"{line.gallery_images} ({line.gallery_patients})",
-            *(_sureness(line, inside) if calibrated else ()),
+            *_sureness(line, ranking),
             *([", ".join(of_photos)] if of_photos else ()),
         )
     return table
 
 
 def _gene_table(ranking: Ranking) -> Table:
-    table = Table(title=_whose(ranking), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
-    calibrated = ranking.prediction_set is not None
-    names = [
-        "",
-        "gene",
-        "distance",
-        "nearest disorder",
-        "nearest image (patient)",
-        *["probability", "ratio"] * calibrated,
-    ]
-    for name in names:
-        numbers = name in {"", "distance", "probability", "ratio"}
-        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    headings = ["", "gene", "distance", "nearest disorder", NEAREST_IMAGE, *_sureness_headings(ranking)]
+    table = table_of(headings, {"gene", "nearest disorder", NEAREST_IMAGE}, title=_whose(ranking), apart=1)
     for line in ranking.genes or ():
         ids = " ".join(part for part in (line.entrez_id, line.hgnc_id, line.ensembl_id) if part)
         table.add_row(
@@ -214,36 +213,35 @@ def _gene_table(ranking: Ranking) -> Table:
             f"[bold]{line.distance:.4f}[/]",
             text(line.disorder_name or line.disorder_id),
             f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
-            *(_sureness(line, ranking.prediction_set.disorder_ids) if ranking.prediction_set else ()),
+            *_sureness(line, ranking),
         )
     return table
 
 
-def _sureness(line: RankedDisorder | RankedGene, prediction_set: Sequence[str]) -> tuple[str, str]:
-    """Probability, and likelihood ratio."""
-    star = " *" if line.disorder_id in prediction_set else "  "
-    return percent(line.probability or 0) + star, f"{10 ** (line.log10_likelihood_ratio or 0):.3g}"
+def _sureness_headings(ranking: Ranking) -> list[str]:
+    return ["probability", "ratio"] if ranking.prediction_set else []
+
+
+def _sureness(line: RankedDisorder | RankedGene, ranking: Ranking) -> list[str]:
+    """Probability, and likelihood ratio; nothing without a calibration."""
+    if ranking.prediction_set is None:
+        return []
+    star = " *" if line.disorder_id in ranking.prediction_set.disorder_ids else "  "
+    return [percent(line.probability or 0) + star, f"{10 ** (line.log10_likelihood_ratio or 0):.3g}"]
 
 
 def _summary(rankings: Sequence[Ranking]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
     listed = [ranking.disorders if ranking.genes is None else ranking.genes for ranking in rankings]
     lines = min(LINES_IN_SUMMARY, max(map(len, listed)))
     excluding = any(ranking.excluded_gallery_patients for ranking in rankings)
     names = ["patient", "images", *[f"rank {n + 1}" for n in range(lines)], *["left out of the gallery"] * excluding]
-    for name in names:
-        table.add_column(name, overflow="fold")
+    table = table_of(names, names)
     for ranking, ranked in zip(rankings, listed, strict=True):
         first = [f"{_disorder(line)} {line.distance:.4f}" for line in ranked[:lines]]
         first += [""] * (lines - len(first))
         left_out = [", ".join(text(patient) for patient in ranking.excluded_gallery_patients)] * excluding
         table.add_row(text(ranking.patient_id) or "query", _images(ranking), *first, *left_out)
     return table
-
-
-def print_simulated() -> None:
-    """Prints the banner of simulated data."""
-    console().print(f"[bold yellow]Simulated data:[/] {SIMULATED}\n")
 
 
 def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
@@ -270,14 +268,13 @@ def print_description(where: str, document: Mapping[str, Any]) -> None:
     }
     for name, what in words.items():
         if ids := document[name]:
-            console().print(f"{len(ids):,} {what}: {escape(shown_ids(ids))}", soft_wrap=True)
+            print_line(f"{len(ids):,} {what}: {escape(shown_ids(ids))}")
 
 
 def print_benchmarks(lines: Sequence[Line]) -> None:
     """Prints times and ratios as a table."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("", "found", "compared with", "there", "ratio", "wanted"):
-        table.add_column(name, justify="right" if name in ("found", "there", "ratio") else "left")
+    headings = "", "found", "compared with", "there", "ratio", "wanted"
+    table = table_of(headings, {"", "compared with", "wanted"})
     for line in lines:
         scale, unit = (1000, "ms") if line.unit == "s" else (1, line.unit)
         found, there = (f"{scale * amount:,.1f} {unit}" for amount in (line.amount, line.reference))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from mien.cli.show import console, note, print_simulated, text
+from mien.cli.show import SIMULATED, console, note, print_line, table_of, text
 from mien.core.errors import shown_ids
 from mien.core.study import Study
 from mien.evaluation.experiment_context import rows_of
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 def print_study(study: Study, protocol: dict[str, Any]) -> None:
     """Prints what is evaluated, and how."""
     if study.simulated:
-        print_simulated()
-    console().print(
+        print_line(SIMULATED)
+    print_line(
         f"[bold]study[/]    {text(study.source)}: {protocol['images']:,} images, {protocol['folds']} folds,"
         f"{f' galleries thinned to {study.gallery_patients} patients per disorder,' if study.gallery_patients else ''}"
-        f" {text(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n",
-        soft_wrap=True,
+        f" {text(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n"
     )
     both = protocol["tested_and_in_gallery"]
     if count := len(both["patient_ids"]):
@@ -39,7 +38,7 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
         how = "left out of it for own queries" if left_out else "nobody is left out, as in the official script"
         note(f"{who} in the gallery too; {how}: {shown_ids(both['patient_ids'])}")
     if protocol["normalised"]:
-        console().print(f"[bold]lengths[/]  {NORMALISED}\n", soft_wrap=True)
+        print_line(f"[bold]lengths[/]  {NORMALISED}\n")
     for gallery, patient_ids in protocol["not_in_gallery"].items():
         if patient_ids:
             ids = shown_ids(patient_ids)
@@ -67,7 +66,8 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
         for result in chosen:
             tops = [f"{value:.2f}" for value in (result.top1, result.top5, result.top10, result.top30)]
             if beside:
-                tops.insert(1, _published_top1(result))
+                printed = published_accuracy(result.set, result.method)
+                tops.insert(1, f"[dim]{printed.top1:.2f}[/]" if printed else "")
             table.add_row(str(result.method), *tops, *_differences(result), p_value(result.p_top5))
         console().print(table)
         console().print()
@@ -75,9 +75,8 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
 
 def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> None:
     """Prints how far probabilities can be trusted, a line for each test set and subgroup."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("set", "patients", "top-1", "log-loss", "error", "covered", "set size", "AUROC none", "false ratios"):
-        table.add_column(name, justify="left" if name == "set" else "right")
+    measures = "patients", "top-1", "log-loss", "error", "covered", "set size", "AUROC none", "false ratios"
+    table = table_of(["set", *measures], {"set"})
     for row in rows:
         table.add_row(
             text(f"{row.set} {row.group}".strip()),
@@ -101,9 +100,8 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
 
 def print_sizes(rows: Sequence[SizeStudyRow]) -> None:
     """Prints methods that know the size of a gallery beside `full`."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("gallery patients", "method", "measure", "value", "to full", "95 %: patients drawn", "and disorders"):
-        table.add_column(name, justify="left" if name in {"gallery patients", "method", "measure"} else "right")
+    words = "gallery patients", "method", "measure"
+    table = table_of([*words, "value", "to full", "95 %: patients drawn", "and disorders"], words)
     for row in rows:
         gains = () if row.method == "full" else (f"{row.difference:+.2f}", _range(row[5:7]), _range(row[7:9]))
         table.add_row(row.gallery_patients, row.method, row.measure, f"{row.value:.2f}", *gains)
@@ -130,9 +128,8 @@ def print_reproduction(done: Reproduction, out: Path) -> None:
 
     print_study(done.study, done.protocol)
     print_results(rows_of(done.tables, "headline", Result), published=True)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("the paper states", "held", "measured", "published", "rule"):
-        table.add_column(name)
+    headings = "the paper states", "held", "measured", "published", "rule"
+    table = table_of(headings, headings)
     for where, claim, rule, published, measured, holds in done.findings:
         held = "[green]yes[/]" if holds else "[red]no[/]"
         table.add_row(f"{where}: {claim}", held, measured, published, rule)
@@ -164,8 +161,3 @@ def _differences(result: Result) -> list[str]:
         interval = "" if low is None else f" [dim]({low:+.1f} to {high:+.1f})[/]"
         shown_differences.append("" if str(result.method) == result.against else f"{delta:+.2f}{interval}")
     return shown_differences
-
-
-def _published_top1(result: Result) -> str:
-    published = published_accuracy(result.set, result.method)
-    return f"[dim]{published.top1:.2f}[/]" if published else ""

@@ -44,16 +44,13 @@ def _print_result(out: Path, study: Study, seed: int, *, json: bool) -> None:
         "folds": len(study.folds),
     }
     following = ["mien", "evaluate", "--gmdb", str(out), "--encodings", str(out / ENCODINGS)]
-    if json:
-        tool = {"name": "mien", "version": __version__}
-        about = {"tool": tool, "out": str(out), "source": study.source, "seed": seed, "simulated": True}
-        show.print_json({**about, **counts, "next": following})
-        return
-    console = show.console()
-    console.print(
+    tool = {"name": "mien", "version": __version__}
+    about = {"tool": tool, "out": str(out), "source": study.source, "seed": seed, "simulated": True}
+    show.print_result(
+        {**about, **counts, "next": following},
         f"{show.text(str(out))}: {counts['images']:,} images of {counts['patients']:,} patients with"
         f" {counts['disorders']:,} disorders, in {counts['folds']} folds ({show.text(study.source)})",
-        soft_wrap=True,
+        show.SIMULATED,
+        f"Next: [cyan]{show.text(shlex.join(following))}[/]",
+        as_json=json,
     )
-    show.print_simulated()
-    console.print(f"Next: [cyan]{show.text(shlex.join(following))}[/]", soft_wrap=True)

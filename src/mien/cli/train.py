@@ -103,15 +103,13 @@ def train(
         how = f"trained on {chosen.channels} crops, and fed {scaling.channels} as its base network is"
         show.note(f"{how}: --channels {scaling.channels} trains on what the encoder is fed")
     last = log[-1]
-    if json:
-        show.print_json({"encoder": stored.manifest.encoder.as_dict(), "folder": str(out), "last": last._asdict()})
-    else:
-        show.console().print(
-            f"{show.text(str(out))}: {stored.manifest.models[0].file}, encoder.json, training.csv, training.png\n"
-            f"validation after {last.epoch} epochs, mean over {len(data.classes)} disorders:"
-            f" top-1 {last.validation_top1:.1f} %, top-5 {last.validation_top5:.1f} %",
-            soft_wrap=True,
-        )
+    show.print_result(
+        {"encoder": stored.manifest.encoder.as_dict(), "folder": str(out), "last": last._asdict()},
+        f"{show.text(str(out))}: {stored.manifest.models[0].file}, encoder.json, training.csv, training.png",
+        f"validation after {last.epoch} epochs, mean over {len(data.classes)} disorders:"
+        f" top-1 {last.validation_top1:.1f} %, top-5 {last.validation_top5:.1f} %",
+        as_json=json,
+    )
 
 
 def _base(base: str) -> tuple[bytes, Scaling]:

@@ -55,10 +55,9 @@ def get(
         with show.progress("getting weights") as report:
             stored = get_encoder(stored, read_tensors, report, package)
     stored.load()
-    if json:
-        show.print_json({"encoder": stored.manifest.encoder.as_dict(), "folder": str(stored.folder)})
-    else:
-        show.console().print(f"{show.text(stored.manifest.name)} is ready in {show.text(str(stored.folder))}")
+    words = f"{show.text(stored.manifest.name)} is ready in {show.text(str(stored.folder))}"
+    document = {"encoder": stored.manifest.encoder.as_dict(), "folder": str(stored.folder)}
+    show.print_result(document, words, as_json=json)
 
 
 @app.command()
@@ -96,10 +95,8 @@ def convert(
         assert out is not None
         write_whole(out, content)
         written = out
-    if json:
-        show.print_json({"file": str(file), "out": str(written), "bytes": len(content)})
-    else:
-        show.console().print(f"{show.text(str(written))}: {len(content):,} bytes", soft_wrap=True)
+    document = {"file": str(file), "out": str(written), "bytes": len(content)}
+    show.print_result(document, f"{show.text(str(written))}: {len(content):,} bytes", as_json=json)
 
 
 @app.command()
@@ -107,17 +104,14 @@ def verify(encoder: EncoderName = "mobilefacenet", json: options.JsonOption = Fa
     """Check an encoder's files against their hashes, and run its networks once."""
     from mien.encoding.store import stored_encoder  # noqa: PLC0415
 
+    problems = []
     try:
         stored_encoder(encoder).load().try_out()
-        problem = None
     except (WeightsError, InvalidFileError) as error:
-        problem = str(error)
-    if json:
-        show.print_json({"sound": problem is None, "problems": [] if problem is None else [problem]})
-    else:
-        for line in (problem or f"{encoder}: sound").splitlines():
-            show.console().print(show.text(line), soft_wrap=True)
-    if problem is not None:
+        problems.append(str(error))
+    lines = "".join(problems or [f"{encoder}: sound"]).splitlines()
+    show.print_result({"sound": not problems, "problems": problems}, *map(show.text, lines), as_json=json)
+    if problems:
         raise typer.Exit(1)
 
 

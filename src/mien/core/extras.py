@@ -17,6 +17,7 @@ EXTRA_OF_MODULE = {
     "pillow_heif": ("pillow-heif", "photos"),
     "fastapi": ("FastAPI", "service"),
     "httptools": ("httptools", "service"),
+    "prometheus_client": ("prometheus-client", "service"),
     "python_multipart": ("python-multipart", "service"),
     "starlette": ("Starlette", "service"),
     "uvicorn": ("uvicorn", "service"),

@@ -11,10 +11,7 @@ from mien.core.method import BASELINE, Method
 from mien.evaluation.accuracy import accuracy
 from mien.evaluation.comparison import Comparison, SetName
 from mien.evaluation.experiments import oracle
-from mien.evaluation.published import (
-    ACCURACY,
-    ORACLE,
-)
+from mien.evaluation.published import ACCURACY, ORACLE
 
 METHODS = tuple(dict.fromkeys(Method(*of) for of_set in ACCURACY.values() for of in of_set))
 

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import combinations
+from math import comb
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from mien.core.arrays import Float32s, Ints
+from mien.core.arrays import Float32s, Float64s, Ints
 from mien.core.cohort import Query
 from mien.core.embeddings import mean_cosine_distance
 from mien.core.errors import InvalidCohortError, shown
@@ -23,13 +25,13 @@ from mien.core.study import ImageFacts
 from mien.evaluation import group_statistics as statistics
 from mien.evaluation.cohort_controls import Controls, controls_of, matching_controls
 from mien.evaluation.cohort_map import cohort_map
-from mien.evaluation.cohort_neighbours import Neighbourhood
+from mien.evaluation.cohort_neighbours import NEAR, Neighbourhood
 from mien.evaluation.cohort_rows import (
     Cluster,
     CohortAnalysis,
     CohortPair,
     GroupResult,
-    MapPoint,
+    NearDisorder,
     RandomMean,
     ThresholdPoint,
     WithoutOne,
@@ -37,6 +39,7 @@ from mien.evaluation.cohort_rows import (
 from mien.evaluation.experiment_context import Tables
 from mien.evaluation.known_patients import index_of
 
+Row = TypeVar("Row", GroupResult, NearDisorder)
 EVERYBODY = "all patients"  # the group of a cohort without groups
 FALSE_DISCOVERIES = 0.1
 SHOWN = 0.05  # a p-value below it shows that a group is alike
@@ -57,8 +60,11 @@ def analyse_cohort(
     ids = [query.patient_id or "" for query in queries]
     _check(ids, groups)
     searcher, index = searcher_of(gallery), index_of(gallery)
-    for encoder in {query.encodings.encoder for query in queries}:
+    encoders = dict.fromkeys(query.encodings.encoder for query in queries)
+    for encoder in encoders:
         encoder.require_same(searcher.encoder, here="the cohort", there="the gallery")
+    for one, other in combinations(encoders, 2):  # a gallery that does not name its encoder agrees with both
+        one.require_same(other, here="one patient", there="another one")
     own = tuple(sorted({patient_id for found in searcher.own_patients(queries) for patient_id in found}))
     group_of = [EVERYBODY if groups is None else groups.get(patient_id) for patient_id in ids]
     largest = max(Counter(group for group in group_of if group is not None).values(), default=0)
@@ -114,6 +120,16 @@ class _Work:
         return found
 
     @cached_property
+    def to_controls(self) -> Float32s:
+        """From the cohort's patients to the controls."""
+        return np.asarray(mean_cosine_distance(self.rows, self.controls.rows), dtype=np.float32)
+
+    @cached_property
+    def ranks(self) -> Ints:
+        """Where each patient stands in the list of each other one."""
+        return statistics.neighbour_ranks(self.distances, self.to_controls)
+
+    @cached_property
     def members_of(self) -> dict[str, Ints]:
         """Places of the patients of each group."""
         names = dict.fromkeys(group for group in self.group_of if group is not None)
@@ -129,7 +145,11 @@ class _Work:
 
     def tables(self) -> Tables:
         """Everything that is found."""
-        near = {name: list(self.neighbours.near_disorders(name, members)) for name, members in self.members_of.items()}
+        near = [
+            self._against_disorder(line, members)
+            for name, members in self.members_of.items()
+            for line in self.neighbours.near_disorders(name, members)
+        ]
         found, without, drawn = [], [], []
         for name, members in self.members_of.items():
             result = GroupResult(name, len(members), no_known_disorder_close=self.neighbours.nothing_close(members))
@@ -139,16 +159,18 @@ class _Work:
                 drawn += random
             found.append(result)
         pairs = self.pairs()
+        people = dict(zip(zip(self.ids, self.group_of, strict=True), self.rows, strict=True))
+        nearest = [line.disorder_id for line in sorted(near, key=lambda line: line.rank)]
         return {
-            "groups": _corrected(found),
+            "groups": _corrected(_corrected(found, "p_value", "p_holm"), "p_between", "p_between_holm"),
             "without_one": without,
             "random_means": drawn,
             "pairs": pairs,
             "clusters": list(self.clusters(pairs)),
-            "near_disorders": [line for lines in near.values() for line in lines],
+            "near_disorders": _corrected(near, "p_between", "p_between_holm"),
             "patients": [self.neighbours.patient(*each) for each in enumerate(self.group_of)],
             "threshold": [ThresholdPoint(*map(float, point)) for point in zip(*self.shares[:3], strict=True)],
-            "map": self._map([line.disorder_id for lines in near.values() for line in lines]),
+            "map": cohort_map(self.index.roster, self.controls, people, nearest, rng=self._rng(2)),
         }
 
     def facts(self) -> dict[str, Any]:
@@ -164,6 +186,8 @@ class _Work:
             "controls_with_several_disorders": self.controls.with_several_disorders,
             "draws": statistics.DRAWS,
             "most_enumerated": statistics.MOST_ENUMERATED,
+            "most_of_one": statistics.MOST_OF_ONE,
+            "near": NEAR,
             "matched_draws": statistics.MATCHED_DRAWS if self.facts_of_image else None,
             "false_discovery_rate": FALSE_DISCOVERIES,
             "calibration": rank.calibration._asdict() if rank.calibration else None,
@@ -206,10 +230,12 @@ class _Work:
             different_disorder_share=float(shares.different[place]),
             less_alike_disorders=int((shares.mean_of_disorder >= mean).sum()),
             compared_disorders=len(shares.mean_of_disorder),
+            median_rank=float(np.median(self.ranks[np.ix_(members, members)][~np.eye(size, dtype=np.bool_)])),
         )
-        counts, edges = np.histogram(drawn, bins=60)
-        bars = zip(((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist(), strict=True)
-        random = [RandomMean(result.group, *bar) for bar in bars]
+        alike = statistics.groups_of_one_disorder(disorder, size, statistics.MATCHED_DRAWS, rng=self._rng(4, size))
+        random = _hill(result.group, "different", drawn)
+        if alike.shape[1] > 1:
+            random += _hill(result.group, "one", statistics.means_within(self.controls.distances, alike)[0])
         return self._against_others(self._matched(result, members, mean), members), lone, random
 
     def _matched(self, result: GroupResult, members: Ints, mean: float) -> GroupResult:
@@ -231,9 +257,22 @@ class _Work:
         found = statistics.separation(self.distances, inside, rng=self._rng(0))
         return result._replace(between_distance=found.between, p_between=found.p_value, between_exact=found.exact)
 
+    def _against_disorder(self, line: NearDisorder, members: Ints) -> NearDisorder:
+        """Whether the group is apart from the gallery's patients with a disorder, where enough have it."""
+        disorder = self.index.roster.disorder_of_id[line.disorder_id]
+        others = np.flatnonzero(self.controls.disorder_of_patient == disorder)
+        if len(members) < 2 or SHOWN * comb(len(members) + len(others), len(members)) <= 1:
+            return line  # so few that no result could show it
+        across = self.to_controls[np.ix_(members, others)]
+        own, of_others = self.distances[np.ix_(members, members)], self.controls.distances[np.ix_(others, others)]
+        every = np.block([[own, across], [across.T, of_others]])
+        inside = np.arange(len(every)) < len(members)
+        found = statistics.separation(every, inside, rng=self._rng(5), others_alike=True)
+        return line._replace(between_distance=found.between, p_between=found.p_value, between_exact=found.exact)
+
     def pairs(self) -> list[CohortPair]:
         """Every two patients, the closest first."""
-        ranks = statistics.neighbour_ranks(self.distances, mean_cosine_distance(self.rows, self.controls.rows))
+        ranks = self.ranks
         one, other = np.triu_indices(len(self.ids), 1)
         apart = self.distances[one, other]
         p_values = statistics.chance_of_pairs(apart, self.controls.distances, self.controls.disorder_of_patient)
@@ -265,18 +304,18 @@ class _Work:
                 tuple(line.disorder_name or line.disorder_id for line in list(near)[:3]),
             )
 
-    def _map(self, near: Sequence[str]) -> list[MapPoint]:
-        every = cohort_map(self.index.roster, self.controls, self.rows, near, rng=self._rng(2))
-        people = zip(self.ids, self.group_of, strict=True)
-        return [point if point.disorder_id else MapPoint(*next(people), None, None, *point[-2:]) for point in every]
+
+def _hill(group: str, disorders: Literal["one", "different"], means: Float64s) -> list[RandomMean]:
+    counts, edges = np.histogram(means, bins=50)
+    bars = zip(((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist(), strict=True)
+    return [RandomMean(group, disorders, *bar) for bar in bars]
 
 
-def _corrected(results: Sequence[GroupResult]) -> list[GroupResult]:
-    """Results with p-values corrected for the number of groups that were tested."""
-    corrected = list(results)
-    for name, into in (("p_value", "p_holm"), ("p_between", "p_between_holm")):
-        tested = [place for place, result in enumerate(corrected) if getattr(result, name) is not None]
-        adjusted = statistics.holm(np.array([getattr(corrected[place], name) for place in tested]))
-        for place, value in zip(tested, adjusted.tolist(), strict=True):
-            corrected[place] = corrected[place]._replace(**{into: value})
+def _corrected(rows: Sequence[Row], name: str, into: str) -> list[Row]:
+    """Rows with p-values corrected for the number of tests of the run."""
+    corrected = list(rows)
+    tested = [place for place, row in enumerate(corrected) if getattr(row, name) is not None]
+    adjusted = statistics.holm(np.array([getattr(corrected[place], name) for place in tested]))
+    for place, value in zip(tested, adjusted.tolist(), strict=True):
+        corrected[place] = corrected[place]._replace(**{into: value})
     return corrected

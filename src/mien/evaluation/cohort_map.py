@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,9 +16,14 @@ MOST_PATIENTS = 25  # of a disorder
 
 
 def cohort_map(
-    roster: Roster, controls: Controls, rows: Float32s, near: Sequence[str], *, rng: np.random.Generator
+    roster: Roster,
+    controls: Controls,
+    rows_of_cohort: Mapping[tuple[str, str | None], Float32s],
+    near: Sequence[str],
+    *,
+    rng: np.random.Generator,
 ) -> list[MapPoint]:
-    """Gallery patients of the nearest disorders, then rows of the cohort in their order, without their names.
+    """Gallery patients of the nearest disorders, then those of the cohort, by id and group.
 
     The axes are the two main ones of the averages of these disorders. The cohort has no part in them: axes that knew
     its groups would show any group apart.
@@ -37,4 +42,6 @@ def cohort_map(
             x, y = ((controls.rows[patient] - middle) @ axes).tolist()
             who = roster.patient_ids[controls.patients[patient]]
             points.append(MapPoint(who, None, disorder.disorder_id, disorder.name, x, y))
-    return [*points, *(MapPoint("", None, None, None, x, y) for x, y in ((rows - middle) @ axes).tolist())]
+    for (patient_id, group), row in rows_of_cohort.items():
+        points.append(MapPoint(patient_id, group, None, None, *((row - middle) @ axes).tolist()))
+    return points

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from mien.evaluation.experiment_context import Tables
 
@@ -32,6 +32,7 @@ class GroupResult(NamedTuple):
     different_disorder_share: float | None = None
     less_alike_disorders: int | None = None
     compared_disorders: int | None = None
+    median_rank: float | None = None  # of one of them in the list of another
     no_known_disorder_close: bool | None = None
 
 
@@ -82,6 +83,10 @@ class NearDisorder(NamedTuple):
     gallery_patients: int
     patients_with_it: int | None  # in whose prediction set it is
     p_value: float | None  # of so few, if it were the group's disorder
+    between_distance: float | None = None  # mean distance of a patient of the group to a gallery patient with it
+    p_between: float | None = None  # that the two are as far apart, if the group had it, too
+    p_between_holm: float | None = None
+    between_exact: bool | None = None
 
 
 class Cluster(NamedTuple):
@@ -104,9 +109,10 @@ class ThresholdPoint(NamedTuple):
 
 
 class RandomMean(NamedTuple):
-    """How many random groups have a mean distance of about this."""
+    """How many groups of gallery patients, as large as a group, have a mean distance of about this."""
 
     group: str
+    disorders: Literal["one", "different"]
     distance: float
     draws: int
 
@@ -130,3 +136,8 @@ class CohortAnalysis(NamedTuple):
 
     def __repr__(self) -> str:
         return f"<CohortAnalysis of {self.facts['patients']} patients in {len(self.tables['groups'])} groups>"
+
+
+def strongest_first(groups: Sequence[GroupResult]) -> list[GroupResult]:
+    """Groups by how sure it is that they are alike, then by how much; those without a test last."""
+    return sorted(groups, key=lambda group: (group.p_holm is None, group.p_holm or 0, -(group.effect or 0)))

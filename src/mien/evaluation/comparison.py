@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from itertools import product
 from threading import Lock
 from typing import Literal, NamedTuple
@@ -75,29 +74,26 @@ class Comparison:
         methods: Sequence[Method] | None = None,
         galleries: Sequence[GalleryName] = GALLERIES,
         averaging: Sequence[Method] = (),
-        centroids: Sequence[CentroidKind] = CENTROIDS,
         leave_out: bool = True,
         parts: ImagePlaces | None = None,
         progress: Progress = silent,
     ) -> None:
         """`methods` and `galleries` are those that will be asked for.
 
-        Without `methods`, kinds of `centroids` are, and those methods that are `averaging` nearest images. `parts` gets
+        Without `methods`, all are, but of those that average nearest images only the ones in `averaging`. `parts` gets
         the distinct galleries and says where their images are; else the encodings have them all. Without `leave_out`
         nobody is left out of a gallery, as in the official script.
         """
         self.folds = tuple(folds)
         self.methods = None if methods is None else tuple(dict.fromkeys(methods))
-        if self.methods is not None:
-            averaging = self.methods
-            kinds = {method.scoring.centroid for method in self.methods}
-            centroids = [kind for kind in CENTROIDS if kind in kinds]
+        averaging = averaging if self.methods is None else self.methods
+        kinds = CENTROIDS if self.methods is None else {method.scoring.centroid for method in self.methods}
+        centroids = [kind for kind in CENTROIDS if kind in kinds]
         distinct = {id(gallery): gallery for one in self.folds for gallery in one[:2] if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
         every = list(distinct.values())
-        self._without: dict[
-            tuple[int, str], int
-        ] = {}  # where a gallery's disorders of a patient are, without the patient
+        # where a gallery's disorders of a patient are, without the patient
+        self._without: dict[tuple[int, str], int] = {}
         for place, patient_id in self._own_galleries() if leave_out else ():
             self._without[place, patient_id] = len(every)
             every.append(others_with_the_same_disorders(every[place], patient_id))
@@ -145,27 +141,28 @@ class Comparison:
                 deque(side_by_side(lambda table: self._rank(table, [method], [gallery]), self._tables), maxlen=0)
         part: PartName = "freq" if test_set.endswith("freq") else "rare"
         ranks = self._known[gallery, method][part]
-        chosen = ranks if part == test_set else [multi_image_only(fold) for fold in ranks]
-        return [fold for fold in chosen if fold.cases]
+        if test_set != part:
+            ranks = [only(fold, np.array([len(case.images) > 1 for case in fold.cases], dtype=bool)) for fold in ranks]
+        return [fold for fold in ranks if fold.cases]
 
     def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""
 
-        def compared(block: tuple[range, list[Probe]]) -> Table:
+        def compared(block: tuple[list[EvaluatedPatient], list[Probe]]) -> Table:
             return comparer.table(*block, self._groups_met(block[0]))
 
-        blocks = blocks_of(list(self._number_of_case), comparer.most_probes, fused=self._fuses)
+        cases = dict.fromkeys(case for one in self.folds for case in (*one.frequent_cases, *one.rare_cases))
+        fused = self.methods is None or any(method.fusion == "embedding" for method in self.methods)
+        blocks = blocks_of(cases, comparer.most_probes, fused=fused)
+        done = 0
         for table in map(compared, blocks) if in_parts else side_by_side(compared, blocks):
-            progress(table.cases.start, len(self._number_of_case))
+            progress(done, len(cases))
+            done += len(table.cases)
             if self.methods is None:
                 self._tables.append(table)
             else:
                 self._rank(table, self.methods, self._asked)
-        progress(len(self._number_of_case), len(self._number_of_case))
-
-    @property
-    def _fuses(self) -> bool:
-        return self.methods is None or any(method.fusion == "embedding" for method in self.methods)
+        progress(len(cases), len(cases))
 
     def _unranked(self, method: Method) -> dict[PartName, list[Ranks]]:
         """All missed: what no gallery has, or nobody has ranked yet."""
@@ -181,7 +178,7 @@ class Comparison:
         """Fills in the ranks of a block's cases."""
         together = list(self._ranked_together(table, galleries))
         for method in methods:
-            scored = table.scored(method, (self._case_of_number[number] for number in table.cases))
+            scored = table.scored(method)
             for cases, true_column, in_list, places in together:
                 ranks = table.ranks(scored, cases, true_column, in_list, method.fusion)
                 for (gallery, part, number, chosen), of_place in zip(places, ranks, strict=True):
@@ -191,9 +188,10 @@ class Comparison:
     def _ranked_together(self, table: Table, galleries: Sequence[GalleryName]) -> Iterator[RankedTogether]:
         """A block's cases, together where they have the same true groups: those of frequent disorders in all folds."""
         found: dict[tuple[tuple[EvaluatedPatient, ...], tuple[int, ...]], list[tuple[Ints, Place]]] = {}
+        block = set(table.cases)
         for gallery, (number, one), part in product(galleries, enumerate(self.folds), PARTS):
             cases = one.frequent_cases if part == "freq" else one.rare_cases
-            inside = np.flatnonzero(self._inside(table.cases, cases))
+            inside = [number for number, case in enumerate(cases) if case in block]
             for groups, numbers in self._by_groups_met(self._galleries_met(one, part, gallery), cases, inside):
                 some, chosen = tuple(cases[case] for case in numbers), np.isin(np.arange(len(cases)), numbers)
                 same = found.setdefault((some, self._true_groups(some, groups)), [])
@@ -204,16 +202,16 @@ class Comparison:
             yield RankedTogether(some, true_column, in_list.astype(np.float32), [place for _, place in lists])
 
     def _by_groups_met(
-        self, galleries: Sequence[int], cases: Sequence[EvaluatedPatient], numbers: Ints
+        self, galleries: Sequence[int], cases: Sequence[EvaluatedPatient], numbers: Sequence[int]
     ) -> Iterator[tuple[Ints, list[int]]]:
         """Some cases, together where they meet the same groups: who is in a gallery goes alone."""
         if not galleries:
             return
         patients = {patient_id for place, patient_id in self._without if place in galleries}
         together: dict[str | None, list[int]] = {}
-        for case in numbers.tolist():
-            patient_id = cases[case].patient_id
-            together.setdefault(patient_id if patient_id in patients else None, []).append(case)
+        for case in numbers:
+            own = cases[case].patient_id
+            together.setdefault(own if own in patients else None, []).append(case)
         for patient_id, some in together.items():
             groups = np.concatenate([self._groups_without(place, patient_id) for place in galleries])
             if len(groups):
@@ -255,40 +253,17 @@ class Comparison:
         met = [own, other] if own and other and gallery == "unified" else [own]
         return [self._place_of_gallery[id(labels)] for labels in met if labels]
 
-    @cached_property
-    def _number_of_case(self) -> dict[EvaluatedPatient, int]:
-        """Each case once, in the order of folds."""
-        every = (case for one in self.folds for case in (*one.frequent_cases, *one.rare_cases))
-        return {case: number for number, case in enumerate(dict.fromkeys(every))}
-
-    @cached_property
-    def _case_of_number(self) -> list[EvaluatedPatient]:
-        return list(self._number_of_case)
-
-    @cached_property
-    def _numbers(self) -> dict[int, Ints]:
-        """The numbers of each fold's cases, by the identity of these: folds may share them."""
-        every = {id(cases): cases for one in self.folds for cases in one[2:]}
-        return {
-            key: np.array([self._number_of_case[case] for case in cases], dtype=np.intp) for key, cases in every.items()
-        }
-
-    def _inside(self, block: range, cases: tuple[EvaluatedPatient, ...]) -> Bools:
-        """Which cases of a fold are in a block."""
-        numbers = self._numbers[id(cases)]
-        inside: Bools = (numbers >= block.start) & (numbers < block.stop)
-        return inside
-
-    def _groups_met(self, block: range) -> Ints:
+    def _groups_met(self, block: Sequence[EvaluatedPatient]) -> Ints:
         """The groups of the galleries of all folds in which a block's cases are."""
+        inside = set(block)
         met = {
             self._place_of_gallery[id(gallery)]
             for one in self.folds
-            if any(self._inside(block, cases).any() for cases in one[2:])
+            if any(not inside.isdisjoint(cases) for cases in one[2:])
             for gallery in one[:2]
             if gallery
         }
-        patients = {self._case_of_number[number].patient_id for number in block}
+        patients = {case.patient_id for case in block}
         met |= {
             extra for (place, patient_id), extra in self._without.items() if place in met and patient_id in patients
         }
@@ -304,11 +279,6 @@ def others_with_the_same_disorders(gallery: Gallery, patient_id: str) -> Gallery
     """
     disorders = {label.disorder_id for label in gallery if label.patient_id == patient_id}
     return tuple(x for x in gallery if x.patient_id != patient_id and x.disorder_id in disorders)
-
-
-def multi_image_only(fold: Ranks) -> Ranks:
-    """The cases with more than one image."""
-    return only(fold, np.array([len(case.images) > 1 for case in fold.cases], dtype=bool))
 
 
 def only(fold: Ranks, chosen: Bools) -> Ranks:

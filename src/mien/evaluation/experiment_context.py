@@ -9,8 +9,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from mien.core.method import Method
 from mien.core.study import Release, Study
-from mien.evaluation.comparison import Comparison, SetName
+from mien.evaluation.comparison import Comparison, Ranks, SetName
 
 Tables = dict[str, Sequence[NamedTuple]]  # what an experiment finds: rows by the name of their table
 Row = TypeVar("Row", bound=NamedTuple)
@@ -38,3 +39,17 @@ class ExperimentContext:
     def sets(self) -> tuple[SetName, ...]:
         """The test sets that have cases."""
         return self.comparison.sets
+
+    @property
+    def all_patients(self) -> list[SetName]:
+        """Those of them that have patients with one image too."""
+        return [name for name in self.sets if not name.startswith("multi")]
+
+    @property
+    def multi_image_patients(self) -> list[SetName]:
+        """Those of them that have only patients with several images."""
+        return [name for name in self.sets if name.startswith("multi")]
+
+    def ranks(self, test_set: SetName, method: Method) -> list[Ranks]:
+        """The rankings of a set in the unified gallery, fold by fold."""
+        return self.comparison.ranks(test_set, "unified", method)

@@ -16,6 +16,7 @@ from mien.core.arrays import Bools, Float64s, Floats, Ints
 DRAWS = 9999
 MATCHED_DRAWS = 999
 MOST_ENUMERATED = 20_000  # ways to choose a group; where there are more, some are drawn
+MOST_OF_ONE = 10  # patients with one disorder who are drawn as a group: few disorders have more
 CELLS_AT_A_TIME = 1 << 22  # of the distance matrices of draws
 ROUNDING = 1e-9  # distances this close are equal
 
@@ -41,13 +42,18 @@ def means_within(distances: Floats, members: Ints) -> tuple[Float64s, Float64s]:
     return sums / (size * (size - 1)), (sums - 2 * of_last) / max(1, (size - 1) * (size - 2))
 
 
+def _blocks(disorder_of_patient: Ints) -> tuple[Ints, Ints]:
+    """Where the patients of each disorder start, and how many they are; sorted by disorder."""
+    starts = np.flatnonzero(np.diff(disorder_of_patient, prepend=-1))
+    return starts, np.diff(starts, append=len(disorder_of_patient))
+
+
 def random_groups(disorder_of_patient: Ints, size: int, draws: int, *, rng: np.random.Generator) -> Ints:
     """Groups (draws, size) of different patients: disorders first, each as likely, then one patient of each.
 
     A disorder is drawn again only when all others were.
     """
-    starts = np.flatnonzero(np.diff(disorder_of_patient, prepend=-1))  # sorted by disorder
-    counts = np.diff(starts, append=len(disorder_of_patient))
+    starts, counts = _blocks(disorder_of_patient)
     if size > len(starts):
         step = max(1, CELLS_AT_A_TIME // len(disorder_of_patient))
         chunks = [min(step, draws - done) for done in range(0, draws, step)]
@@ -64,6 +70,22 @@ def _groups_in_turns(counts: Ints, size: int, draws: int, rng: np.random.Generat
     return groups
 
 
+def groups_of_one_disorder(disorder_of_patient: Ints, size: int, draws: int, *, rng: np.random.Generator) -> Ints:
+    """Groups of patients with one disorder: disorders that have as many patients are as likely, and so are patients.
+
+    Of `MOST_OF_ONE` patients at most, and of no more than the largest disorder has.
+    """
+    starts, counts = _blocks(disorder_of_patient)
+    size = min(size, MOST_OF_ONE, int(counts.max()))
+    enough = np.flatnonzero(counts >= size)
+    times_drawn = np.bincount(rng.choice(enough, draws), minlength=len(counts))
+    drawn = [
+        starts[place] + rng.random((times_drawn[place], counts[place])).argsort(axis=1)[:, :size]
+        for place in enough.tolist()
+    ]
+    return np.concatenate(drawn)
+
+
 def matched_groups(disorder_of_patient: Ints, suits: Bools, draws: int, *, rng: np.random.Generator) -> Ints:
     """Groups like `random_groups`; the one drawn for a member is one of those who suit (members, patients)."""
     _, disorder, counts = np.unique(disorder_of_patient, return_inverse=True, return_counts=True)
@@ -72,11 +94,15 @@ def matched_groups(disorder_of_patient: Ints, suits: Bools, draws: int, *, rng: 
     groups, every = np.empty((draws, len(suits)), dtype=np.intp), np.arange(draws)
     for member in rng.permutation(len(suits)).tolist():
         candidates = np.flatnonzero(suits[member])
-        # of patients with waiting times like these, each disorder's comes first as often
-        waits = rng.exponential(size=(draws, len(candidates))) * counts[disorder[candidates]]
-        late = times_drawn[:, disorder[candidates]] + np.where(taken[:, candidates], np.inf, 0)
+        weights = 1 / counts[disorder[candidates]]  # each disorder is as likely, if all of its patients suit
+        chosen = rng.choice(candidates, draws, p=weights / weights.sum())
+        again = np.flatnonzero(times_drawn[every, disorder[chosen]])  # not the first of its disorder
+        late = times_drawn[np.ix_(again, disorder[candidates])]
+        late[taken[np.ix_(again, candidates)]] = np.inf
+        # of patients with waiting times like these, each comes first as often as its weight says
+        waits = rng.standard_exponential(late.shape) / weights
         waits[late > late.min(axis=1, keepdims=True)] = np.inf
-        chosen = candidates[waits.argmin(axis=1)]
+        chosen[again] = candidates[waits.argmin(axis=1)]
         groups[:, member], taken[every, chosen] = chosen, True
         times_drawn[every, disorder[chosen]] += 1
     return groups
@@ -124,15 +150,19 @@ def means_without_one(distances: Floats) -> Float64s:
 
 
 class Separation(NamedTuple):
-    """Of one group from the other patients of a cohort."""
+    """Of one group from other patients."""
 
-    between: float  # mean distance of a patient of the group to one outside of it
-    p_value: float  # that the group is as much closer in itself, if patients are dealt to groups at random
+    between: float  # mean distance of a patient of the group to one of the others
+    p_value: float  # that they are as far apart, if patients are dealt to the two at random
     exact: bool  # all ways to deal were looked at
 
 
-def separation(distances: Floats, inside: Bools, *, rng: np.random.Generator) -> Separation:
-    """Whether a group of two or more is closer in itself than to the others: patients are permuted, not photos."""
+def separation(distances: Floats, inside: Bools, *, rng: np.random.Generator, others_alike: bool = False) -> Separation:
+    """Whether a group of two or more is closer in itself than to the others: patients are permuted, not photos.
+
+    Where the others are alike, the mean within the two groups counts. Otherwise others who are more alike than the
+    group, dealt into it, would be a closer group than it is, however far they are from it.
+    """
     size, everybody = int(inside.sum()), len(distances)
     exact = comb(everybody, size) <= MOST_ENUMERATED
     if exact:
@@ -144,6 +174,10 @@ def separation(distances: Floats, inside: Bools, *, rng: np.random.Generator) ->
     sums = distances.sum(axis=1, dtype=np.float64)[members].sum(axis=1)
     between = (sums - within * size * (size - 1)) / (size * (everybody - size))
     gains = within - between  # the smaller, the more apart
+    rest = everybody - size
+    if others_alike and rest > 1:
+        of_others = distances.sum(dtype=np.float64) - 2 * sums + within * size * (size - 1)
+        gains = (within + of_others / (rest * (rest - 1))) / 2 - between
     p_value = float(np.mean(gains[1:] <= gains[0] + ROUNDING)) if exact else chance(gains[1:], float(gains[0]))
     return Separation(float(between[0]), p_value, exact)
 
@@ -180,8 +214,7 @@ class PairShares(NamedTuple):
 
 def pair_shares(distances: Floats, disorder_of_patient: Ints, at: Float64s) -> PairShares:
     """Shares of the pairs of controls, who are sorted by disorder and have one each, up to the distances `at`."""
-    starts = np.flatnonzero(np.diff(disorder_of_patient, prepend=-1))
-    counts = np.diff(starts, append=len(disorder_of_patient))
+    starts, counts = _blocks(disorder_of_patient)
     weight = 1 / counts.repeat(counts)
     same, different, moments, means = np.zeros(len(at) + 1), np.zeros(len(at) + 1), np.zeros(3), []
     for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
@@ -200,15 +233,16 @@ def pair_shares(distances: Floats, disorder_of_patient: Ints, at: Float64s) -> P
 
 
 def chance_of_pairs(pairs: Floats, distances: Floats, disorder_of_patient: Ints) -> Float64s:
-    """The p-value of each distance: how often two controls with different disorders lie as close, with the +1 rule."""
-    sought = np.sort(pairs)
-    closer, every = np.zeros(len(sought) + 1, dtype=np.intp), 0
-    for patient in range(len(distances)):
-        others = distances[patient, patient + 1 :][disorder_of_patient[patient + 1 :] != disorder_of_patient[patient]]
-        closer += np.bincount(np.searchsorted(sought, others - ROUNDING), minlength=len(closer))
+    """The p-value of each distance: how often two controls with different disorders lie as close, with the +1 rule.
+
+    Controls are sorted by disorder, and have one each.
+    """
+    order, closer, every = np.argsort(pairs), np.zeros(len(pairs), dtype=np.intp), 0
+    for start, count in zip(*(part.tolist() for part in _blocks(disorder_of_patient)), strict=True):
+        others = np.sort(distances[start : start + count, start + count :], axis=None)
+        closer[order] += np.searchsorted(others, pairs[order] + ROUNDING, side="right")
         every += len(others)
-    up_to = closer.cumsum()[:-1]
-    found: Float64s = (1 + up_to[np.searchsorted(sought, pairs)]) / (every + 1)
+    found: Float64s = (1 + closer) / (every + 1)
     return found
 
 

@@ -386,7 +386,7 @@ def _confounders(tables: Tables) -> Iterator[Finding]:
     for (test_set, variable), printed in published.CONFOUNDERS.items():
         row = of[test_set, variable]
         text = f"S9: {SET_NAMES[test_set]}: correlation of the gain with {variable}"
-        yield near(text, [row.rho], [printed.rho], RHO)
+        yield near(text, [row.rho], [printed], RHO)
         rule, holds = "does not cover zero", not row.ci_low <= 0 <= row.ci_high
         yield finding(f"{text}, its interval", rule, "", f"{row.ci_low:.2f} to {row.ci_high:.2f}", holds=holds)
 

@@ -47,7 +47,7 @@ def probes_of(case: EvaluatedPatient, fusion: str) -> list[ScoredProbe]:
 class Table:
     """Distances (probes, groups) of the cases of a block, a group's images reduced to one distance."""
 
-    cases: range  # numbers
+    cases: Sequence[EvaluatedPatient]
     row_of_probe: dict[Probe, int]
     groups: Ints  # sorted
     gallery_images: Ints  # of each group
@@ -56,9 +56,9 @@ class Table:
     centroid: dict[CentroidKind, Floats]
     nearest_means: dict[bytes, Floats]  # by the numbers of images that are averaged
 
-    def scored(self, method: Method, cases: Iterable[EvaluatedPatient]) -> tuple[dict[ScoredProbe, int], Floats]:
-        """The distances by a method of what is ranked of some cases, in rows; and the row of each."""
-        probes = {probe: None for case in cases for probe in probes_of(case, method.fusion)}
+    def scored(self, method: Method) -> tuple[dict[ScoredProbe, int], Floats]:
+        """The distances by a method of what is ranked of the cases, in rows; and the row of each."""
+        probes = {probe: None for case in self.cases for probe in probes_of(case, method.fusion)}
         row_of = {probe: row for row, probe in enumerate(probes)}
         rows = np.array([self.row_of_probe[probe] for probe, _ in probes], dtype=np.intp)
         photos = np.array([count for _, count in probes], dtype=np.intp)[:, np.newaxis]
@@ -143,13 +143,15 @@ class Comparer:
             passing += 2 * int(self.groups.sizes.sum())  # once as parts answer, once joined
         return max(1, min(MOST_PROBES, NUMBERS_PER_BLOCK // (kept + passing)))
 
-    def table(self, cases: range, probes: Sequence[Probe], groups: Ints) -> Table:
+    def table(self, cases: Sequence[EvaluatedPatient], probes: Sequence[Probe], groups: Ints) -> Table:
         """The distances of a block's probes to the groups that they meet."""
         rows = ProbeRows.of(self.encodings.embeddings, probes)
         ask = partial(GalleryImages.distances, rows=rows, groups=groups, each=bool(self.neighbours))
         [found] = self.parts.combined([ask], joined_distances)
+        all_groups = len(groups) == len(self.groups.labels)  # then no copy is made
         centroid: dict[CentroidKind, Floats] = {
-            kind: rows.distances(_some(of_kind, groups)).round(DECIMALS) for kind, of_kind in self.centroid_rows.items()
+            kind: rows.distances(of_kind if all_groups else of_kind[groups]).round(DECIMALS)
+            for kind, of_kind in self.centroid_rows.items()
         }
         row_of_probe = {probe: row for row, probe in enumerate(probes)}
         images, patients = self.groups.sizes[groups], self.groups.patients[groups]
@@ -160,24 +162,25 @@ class Comparer:
 
 
 def blocks_of(
-    cases: Sequence[EvaluatedPatient], most_probes: int, *, fused: bool = True
-) -> Iterator[tuple[range, list[Probe]]]:
+    cases: Iterable[EvaluatedPatient], most_probes: int, *, fused: bool = True
+) -> Iterator[tuple[list[EvaluatedPatient], list[Probe]]]:
     """Cases one after the other in blocks, each with its distinct probes, fused ones if asked; a case is in one block.
 
     >>> cases = [EvaluatedPatient("p", "A", (0, 1)), EvaluatedPatient("q", "A", (2,)), EvaluatedPatient("r", "B", (3,))]
-    >>> list(blocks_of(cases, 4))
-    [(range(0, 2), [(0,), (1,), (0, 1), (2,)]), (range(2, 3), [(3,)])]
+    >>> [(len(block), probes) for block, probes in blocks_of(cases, 4)]
+    [(2, [(0,), (1,), (0, 1), (2,)]), (1, [(3,)])]
     """
-    start = 0
-    block: dict[Probe, None] = {}
-    for number, case in enumerate(cases):
-        probes = dict.fromkeys([*((image,) for image in case.images), *[case.images] * fused])
-        if block and len(block) + len(probes.keys() - block.keys()) > most_probes:
-            yield range(start, number), list(block)
-            start, block = number, {}
-        block |= probes
+    block: list[EvaluatedPatient] = []
+    probes: dict[Probe, None] = {}
+    for case in cases:
+        own = dict.fromkeys([*((image,) for image in case.images), *[case.images] * fused])
+        if block and len(probes | own) > most_probes:
+            yield block, list(probes)
+            block, probes = [], {}
+        block.append(case)
+        probes |= own
     if block:
-        yield range(start, len(cases)), list(block)
+        yield block, list(probes)
 
 
 def _centroid_rows(groups: Groups, parts: Parts[GalleryImages], kind: CentroidKind, width: int) -> Float64s:
@@ -188,8 +191,3 @@ def _centroid_rows(groups: Groups, parts: Parts[GalleryImages], kind: CentroidKi
         for group, of_group in sums.items():
             rows[group] = unit_rows(of_group.means)[0]
     return rows
-
-
-def _some(rows: Float64s, chosen: Ints) -> Float64s:
-    """Some rows; without a copy where it is all of them."""
-    return rows if len(chosen) == len(rows) else rows[chosen]

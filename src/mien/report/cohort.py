@@ -13,7 +13,15 @@ import scipy
 from mien.core.answers import notice_for
 from mien.core.encoder import Encoder
 from mien.core.errors import shown_ids
-from mien.evaluation.cohort_rows import Cluster, CohortAnalysis, CohortPair, GroupResult, NearDisorder
+from mien.evaluation.cohort_analysis import SHOWN
+from mien.evaluation.cohort_rows import (
+    Cluster,
+    CohortAnalysis,
+    CohortPair,
+    GroupResult,
+    NearDisorder,
+    strongest_first,
+)
 from mien.evaluation.experiment_context import rows_of
 from mien.report.cohort_figures import FIGURES
 from mien.report.evaluation import as_row
@@ -26,7 +34,7 @@ from mien.storage.sharded import AnyGallery
 from mien.version import __version__
 
 MOST_PAIRS = 20  # on the page; the table has all
-ALIKE = 0.05
+MOST_IN_CAPTION = 5  # groups
 MANY_PHOTOS = 1.5  # times as many a patient as the gallery has
 
 
@@ -67,42 +75,40 @@ def write_cohort(out: Path, analysis: CohortAnalysis, gallery: AnyGallery) -> No
 
 def cohort_page(analysis: CohortAnalysis, document: Mapping[str, Any], figures: Mapping[str, str]) -> str:
     """The HTML, with the figures inside."""
-    tables = analysis.tables
-    groups, near = rows_of(tables, "groups", GroupResult), rows_of(tables, "near_disorders", NearDisorder)
-    close = [
-        pair for pair in rows_of(tables, "pairs", CohortPair) if pair.q_value <= analysis.facts["false_discovery_rate"]
-    ]
+    tables, facts = analysis.tables, analysis.facts
+    groups = strongest_first(rows_of(tables, "groups", GroupResult))
+    place_of = {group.group: place for place, group in enumerate(groups)}
+    near = sorted(rows_of(tables, "near_disorders", NearDisorder), key=lambda line: (place_of[line.group], line.rank))
+    pairs = rows_of(tables, "pairs", CohortPair)
+    photos_of_controls = facts["control_photos"] / facts["control_patients"]
     return (
         environment()
         .get_template("cohort.html")
         .render(
             document=document,
-            protocol=analysis.facts,
+            protocol=facts,
             encoder=document["gallery"]["encoder"] and Encoder.from_dict(document["gallery"]["encoder"]),
             groups=groups,
             sentences={group.group: group_in_words(group, near) for group in groups},
             figures=figures,
+            captions=captions(groups, near, facts),
             numbers=_columns(groups, NUMBERS),
             near=_columns(near, NEAR),
             clusters=_columns(rows_of(tables, "clusters", Cluster), CLUSTERS),
-            close=len(close),
-            pairs=_columns(rows_of(tables, "pairs", CohortPair)[:MOST_PAIRS], PAIRS),
-            more_photos=analysis.facts["photos"] / analysis.facts["patients"]
-            > MANY_PHOTOS * _photos_of_controls(analysis),
-            left_out=shown_ids(analysis.facts["left_out_of_gallery"], most=1000),
+            close=sum(pair.q_value <= facts["false_discovery_rate"] for pair in pairs),
+            pairs=_columns(pairs[:MOST_PAIRS], PAIRS),
+            more_photos=facts["photos"] / facts["patients"] > MANY_PHOTOS * photos_of_controls,
+            left_out=shown_ids(facts["left_out_of_gallery"], most=1000),
+            files={name: about for name, about in FILES.items() if tables[name]},
         )
     )
-
-
-def _photos_of_controls(analysis: CohortAnalysis) -> float:
-    return float(analysis.facts["control_photos"] / analysis.facts["control_patients"])
 
 
 def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> list[str]:
     """What was found of a group, in sentences for a reader who has seen no number yet."""
     if group.p_holm is None or group.mean_distance is None or group.effect is None:
         return ["One patient: there is nothing to compare."]
-    alike = group.p_holm < ALIKE
+    alike = group.p_holm < SHOWN
     answer = "more alike than chance" if alike else "not shown to be more alike than chance"
     matched = "" if group.p_matched is not None else "; sex, age and ancestry were not matched"
     lines = [f"{group.patients} patients, {answer} ({_p(group.p_holm)}, corrected for the number of groups{matched})."]
@@ -112,8 +118,11 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
         lines.append(f"It holds without any one patient (largest {_p(group.p_without_one)}, uncorrected).")
     if group.p_matched is not None:
         lines.append(f"Against patients of the same sex and age: {_p(group.p_matched)}.")
+    of_group = [line for line in near if line.group == group.group]
+    if alike:  # who are not alike cannot be more alike than like others
+        lines += _against_known(of_group, group.mean_distance)
     if group.p_between_holm is not None:
-        more = "are closer" if group.p_between_holm < ALIKE else "are not shown to be closer"
+        more = "are closer" if group.p_between_holm < SHOWN else "are not shown to be closer"
         lines.append(f"They {more} to each other than to the cohort's other patients ({_p(group.p_between_holm)}).")
     same, different = (100 * (share or 0) for share in (group.same_disorder_share, group.different_disorder_share))
     lines.append(
@@ -123,11 +132,68 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
         " than these."
     )
     if group.no_known_disorder_close is not None:
-        likely = [line for line in near if line.group == group.group and (line.p_value or 0) >= ALIKE]
-        names = ", ".join(line.disorder_name or line.disorder_id for line in likely) or "one that is farther away"
-        found = "no known disorder explains the whole group" if group.no_known_disorder_close else f"it may be {names}"
+        likely = [line for line in of_group if (line.p_value or 0) >= SHOWN]
+        found = f"it may be {_names(likely, with_p=False) or 'one that is farther away'}"
+        found = "no known disorder explains the whole group" if group.no_known_disorder_close else found
         lines.append(f"By the gallery's calibration, {found}; a single patient may still have one.")
     return lines
+
+
+def _against_known(near: Sequence[NearDisorder], within: float) -> list[str]:
+    """Whether a group that is alike is more like itself than like the patients of the known disorders near it."""
+    nearer = [line for line in near if line.between_distance is not None and line.between_distance <= within]
+    tested = [line for line in near if line.p_between_holm is not None and line not in nearer]
+    apart = [line for line in tested if (line.p_between_holm or 0) < SHOWN]
+    said = []
+    if apart:
+        largest = _p(max(line.p_between_holm or 0 for line in apart))
+        count = f"all {len(apart)}" if len(apart) == len(near) else f"{len(apart)} of the {len(near)}"
+        said.append(
+            f"They are closer to each other than to gallery patients of {count} nearest known disorders"
+            f" (largest {largest}, corrected)."
+        )
+    if unclear := [line for line in tested if line not in apart]:
+        said.append(f"They are not shown to be closer to each other than to patients of {_names(unclear)}.")
+    if nearer:
+        said.append(f"They are no closer to each other than to patients of {_names(nearer, with_p=False)}.")
+    if few := [line for line in near if line.p_between_holm is None]:
+        said.append(f"Too few gallery patients to tell: {_names(few, with_p=False)}.")
+    return said
+
+
+def _names(lines: Sequence[NearDisorder], *, with_p: bool = True) -> str:
+    """Disorders, with the p-value of the comparison or without."""
+    names = [line.disorder_name or line.disorder_id for line in lines]
+    values = [f" ({_p(line.p_between_holm)})" if with_p and line.p_between_holm is not None else "" for line in lines]
+    return ", ".join(f"{name}{p}" for name, p in zip(names, values, strict=True))
+
+
+def captions(groups: Sequence[GroupResult], near: Sequence[NearDisorder], facts: Mapping[str, Any]) -> dict[str, str]:
+    """What each figure of this run shows, by the figure's name."""
+    tested = [group for group in groups if group.mean_distance is not None]
+    some, others = tested[:MOST_IN_CAPTION], len(tested) - MOST_IN_CAPTION
+    told: dict[str, list[str]] = {"alike": [], "ranks": [], "threshold": [], "map": []}
+    everybody = facts["patients"] - 1 + facts["control_patients"]
+    for group in some:
+        as_close = round((group.p_value or 0) * (facts["draws"] + 1)) - 1
+        told["alike"].append(
+            f"{group.group} has {group.mean_distance:.3f}, and {as_close:,} of {facts['draws']:,} random groups are as"
+            " close"
+        )
+        told["ranks"].append(f"{group.group} {group.median_rank:,.0f}")
+        same, different = (100 * (x or 0) for x in (group.same_disorder_share, group.different_disorder_share))
+        told["threshold"].append(f"{group.group} {same:.0f} % and {different:.0f} %")
+    for group in groups[:MOST_IN_CAPTION]:
+        first = next((line for line in near if line.group == group.group), None)
+        told["map"] += [f"{group.group}: {first.disorder_name or first.disorder_id}"] if first else []
+    before = {
+        "alike": "",
+        "ranks": f"median rank of another patient of the same group ({everybody / 2:,.0f} by chance): ",
+        "threshold": "pairs with one disorder, and with different ones, that are as close: ",
+        "map": "nearest by all dimensions: ",
+    }
+    rest = f"; {others} more groups are in the tables" if others > 0 else ""
+    return {name: f"{before[name]}{'; '.join(found)}{rest}." for name, found in told.items() if found}
 
 
 class _Field(NamedTuple):
@@ -152,6 +218,17 @@ def _small(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
+FILES = {  # of the tables, as the page offers them
+    "groups": "every number of the groups",
+    "near_disorders": "known disorders near each group",
+    "pairs": "all pairs, with ranks both ways",
+    "clusters": "clusters of close pairs",
+    "patients": "patients, with the nearest disorder of each",
+    "without_one": "each group without each of its patients",
+    "random_means": "the hills of the first figure",
+    "threshold": "the curves of pairs",
+    "map": "the points of the map",
+}
 NUMBERS = {
     "group": _Field("Group", str, numeric=False),
     "patients": _Field("Patients", str),
@@ -172,9 +249,9 @@ NEAR = {
     "disorder_id": _Field("Disorder", str, numeric=False),
     "disorder_name": _Field("Name", str, numeric=False),
     "distance": _Field("Distance", _three),
-    "centroid_distance": _Field("to its\naverage", _three),
-    "nearest_distance": _Field("to its nearest\nphoto", _three),
     "gallery_patients": _Field("Gallery\npatients", str),
+    "between_distance": _Field("Mean distance\nto these", _three),
+    "p_between_holm": _Field("p, apart from\nthese (Holm)", _small),
     "patients_with_it": _Field("Patients with it in\ntheir prediction set", str),
     "p_value": _Field("p of so few, if\nit were theirs", _small),
 }

@@ -56,7 +56,7 @@ def combined_document(answer: Mapping[str, Any], lirical: Lirical, weight: float
     """
     [query] = answer["queries"]
     lines = [_of_face(line, lirical) for line in query["disorders"]]
-    joined = {curie for line in lines for curie in _curies(line)}
+    joined = {curie for line in lines for curie in (line["curie"] or "").split()}
     others = [disease for disease in lirical.log10_ratio_of if disease not in joined]
     share = query["none_of_these"] / (len(others) + 1)
     lines += [_of_lirical(disease, lirical, share) for disease in others]
@@ -86,10 +86,6 @@ def combined_document(answer: Mapping[str, Any], lirical: Lirical, weight: float
 
 def _rounded(line: Mapping[str, Any]) -> dict[str, Any]:
     return {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in line.items()}
-
-
-def _curies(line: Mapping[str, Any]) -> list[str]:
-    return (line["curie"] or "").split()
 
 
 def _of_face(line: Mapping[str, Any], lirical: Lirical) -> dict[str, Any]:

@@ -25,29 +25,25 @@ def evaluation_document(
     study: Study, comparison: Comparison, results: Sequence[Result], *, seed: int, per_image: bool = False
 ) -> dict[str, Any]:
     """The answer as plain values, for JSON."""
-    return {
-        "tool": {"name": "mien", "version": __version__},
-        "protocol": protocol_document(study, comparison, seed=seed, per_image=per_image),
-        "results": [as_row(result) for result in results],
-        "notice": NOTICE,
-    }
+    return _document(protocol_document(study, comparison, seed=seed, per_image=per_image), "results", results)
 
 
 def beyond_document(study: Study, name: str, rows: Sequence[NamedTuple], *, seed: int) -> dict[str, Any]:
     """Rows that the paper has no counterpart of, as plain values."""
-    return {
-        "tool": {"name": "mien", "version": __version__},
-        "protocol": {
-            "source": study.source,
-            "simulated": study.simulated,
-            "encoder": study.encodings.encoder.as_dict(),
-            "folds": len(study.folds),
-            "gallery_patients_per_disorder": study.gallery_patients or "all",
-            "seed": seed,
-        },
-        name: [as_row(row) for row in rows],
-        "notice": NOTICE,
+    protocol = {
+        "source": study.source,
+        "simulated": study.simulated,
+        "encoder": study.encodings.encoder.as_dict(),
+        "folds": len(study.folds),
+        "gallery_patients_per_disorder": study.gallery_patients or "all",
+        "seed": seed,
     }
+    return _document(protocol, name, rows)
+
+
+def _document(protocol: dict[str, Any], name: str, rows: Sequence[NamedTuple]) -> dict[str, Any]:
+    tool = {"name": "mien", "version": __version__}
+    return {"tool": tool, "protocol": protocol, name: [as_row(row) for row in rows], "notice": NOTICE}
 
 
 def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_image: bool = False) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from mien.evaluation import published
 from mien.evaluation.experiments.confounders import Correlation
 from mien.evaluation.experiments.distances import Group
 from mien.evaluation.experiments.growth import Growth
@@ -14,21 +15,6 @@ from mien.evaluation.experiments.number_of_images import ImagesUsed
 from mien.evaluation.experiments.oracle import APPROACHES, OracleLine
 from mien.evaluation.experiments.rank_changes import Change
 from mien.evaluation.experiments.splits import SplitLine
-from mien.evaluation.published import (
-    ACCURACY,
-    BEST_LAMBDA,
-    CONFOUNDERS,
-    DISORDER_LEVEL_CHANGE,
-    DISTANCES,
-    LAMBDA,
-    ORACLE,
-    PATIENT_OVER_IMAGE_WEIGHTED,
-    PLATEAU_SPREAD,
-    RANK_CHANGE,
-    SECOND_IMAGE_GAIN,
-    SPLITS,
-    published_accuracy,
-)
 from mien.evaluation.results import Result
 
 Values = dict[str, Any]  # by field
@@ -47,45 +33,48 @@ def _fields(line: NamedTuple | None) -> Values:
 
 
 def _change(row: Change) -> Values:
-    published = RANK_CHANGE[row.set]
+    printed = published.RANK_CHANGE[row.set]
     return {
-        "baseline": {"median_rank": published.median_rank_before},
-        "patient-weighted centroid": _fields(DISORDER_LEVEL_CHANGE.get(row.set)),
-        "full": published._asdict() | {"median_rank": published.median_rank_after},
+        "baseline": {"median_rank": printed.median_rank_before},
+        "patient-weighted centroid": _fields(published.DISORDER_LEVEL_CHANGE.get(row.set)),
+        "full": printed._asdict() | {"median_rank": printed.median_rank_after},
     }.get(row.stage, {})
 
 
 def _best_lambda(row: BestLambda) -> Values:
-    published = BEST_LAMBDA[row.set]
+    printed = published.BEST_LAMBDA[row.set]
     return {
-        "centroid_weight": published.centroid_weight,
-        "cost_of_chosen": f"{'' if row.set == 'multi-rare' else 'at most '}{published.cost_of_chosen}",
-        "plateau_spread": f"at most {PLATEAU_SPREAD}",
+        "centroid_weight": printed.centroid_weight,
+        "cost_of_chosen": f"{'' if row.set == 'multi-rare' else 'at most '}{printed.cost_of_chosen}",
+        "plateau_spread": f"at most {published.PLATEAU_SPREAD}",
         "largest_fall": "none" if row.set.endswith("rare") else None,
     }
 
 
 def _images_used(row: ImagesUsed) -> Values:
     second = row[:3] == ("multi-freq", 2, 2) and row.approach != "single image"
-    return {"gain_top1": "roughly {:g} to {:g}".format(*SECOND_IMAGE_GAIN)} if second else {}
+    return {"gain_top1": "roughly {:g} to {:g}".format(*published.SECOND_IMAGE_GAIN)} if second else {}
 
 
 def _oracle(row: OracleLine) -> Values:
     if method := APPROACHES.get(row.approach):
-        return _fields(ACCURACY[row.set].get((method.fusion, row.score)))
-    return _fields(ORACLE.get(row.set)) if row.score == "nearest" else {}
+        return _fields(published.ACCURACY[row.set].get((method.fusion, row.score)))
+    return _fields(published.ORACLE.get(row.set)) if row.score == "nearest" else {}
 
 
 PRINTED: dict[type, Callable[[Any], Values]] = {
-    Result: lambda row: _fields(published_accuracy(row.set, row.method)) if row.gallery == "unified" else {},
-    SplitLine: lambda row: SPLITS[row.part]._asdict() | {"images_per_patient": IMAGES_PER_PATIENT.get(row.part)},
+    Result: lambda row: _fields(published.published_accuracy(row.set, row.method)) if row.gallery == "unified" else {},
+    SplitLine: lambda row: (
+        published.SPLITS[row.part]._asdict() | {"images_per_patient": IMAGES_PER_PATIENT.get(row.part)}
+    ),
     Change: _change,
-    Group: lambda row: _fields(DISTANCES.get(row.group)),
-    Growth: lambda row: {} if row.released else SPLITS["total"]._asdict(),  # the study stands beside the last release
-    BestOnValidation: lambda row: {"centroid_weight": BEST_AT_TOP10 if row.measure == "top10" else LAMBDA},
-    CentroidGain: lambda _: {"mean_gain": "{:.2f} to {:.2f}".format(*PATIENT_OVER_IMAGE_WEIGHTED)},
+    Group: lambda row: _fields(published.DISTANCES.get(row.group)),
+    # the study stands beside the last release
+    Growth: lambda row: {} if row.released else published.SPLITS["total"]._asdict(),
+    BestOnValidation: lambda row: {"centroid_weight": BEST_AT_TOP10 if row.measure == "top10" else published.LAMBDA},
+    CentroidGain: lambda _: {"mean_gain": "{:.2f} to {:.2f}".format(*published.PATIENT_OVER_IMAGE_WEIGHTED)},
     BestLambda: _best_lambda,
     ImagesUsed: _images_used,
     OracleLine: _oracle,
-    Correlation: lambda row: _fields(CONFOUNDERS.get((row.set, row.variable))),
+    Correlation: lambda row: {"rho": published.CONFOUNDERS.get((row.set, row.variable))},
 }

@@ -97,7 +97,7 @@ def shared_document(document: Mapping[str, Any]) -> dict[str, Any]:
         {
             **{name: _rounded(name, value, SHARED_DIGITS) for name, value in query.items()},
             **{
-                name: [_shared(line, small=is_small(line)) for line in query[name]]
+                name: [_shared(line, small=line["gallery_patients"] < SMALL) for line in query[name]]
                 for name in ("disorders", "genes")
                 if name in query
             },
@@ -105,11 +105,6 @@ def shared_document(document: Mapping[str, Any]) -> dict[str, Any]:
         for query in document["queries"]
     ]
     return {**document, "queries": queries}
-
-
-def is_small(line: Mapping[str, Any]) -> bool:
-    """Whether a disorder has very few patients."""
-    return bool(line["gallery_patients"] < SMALL)
 
 
 def _shared(line: Mapping[str, Any], *, small: bool) -> dict[str, Any]:

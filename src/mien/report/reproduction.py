@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from mien.core.answers import NOTICE
 from mien.core.errors import MienError
+from mien.core.progress import Progress
 from mien.core.study import Release, Study
-from mien.evaluation.agreement import Cell, mean_absolute_error, worst
-from mien.evaluation.comparison import ImagePlaces
-from mien.evaluation.experiment_context import Tables, rows_of
-from mien.evaluation.experiments import EXPERIMENTS
+from mien.evaluation.agreement import METHODS, Cell, accuracy_cells, mean_absolute_error, mean_cells, worst
+from mien.evaluation.comparison import Comparison, ImagePlaces
+from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.experiment_context import ExperimentContext, Tables, rows_of
+from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.findings import Finding
-from mien.evaluation.study_run import NamedProgress, Sibling, run_study
+from mien.evaluation.paper_statements import findings
+from mien.evaluation.side_by_side import as_finished
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
@@ -26,6 +29,9 @@ from mien.report.rankings import separated
 from mien.report.sections import SECTIONS
 from mien.storage.outputs import refuse_existing
 from mien.version import __version__
+
+NamedProgress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
+Sibling = tuple[Callable[[], Study], ImagePlaces | None]  # a study that is simulated alike, and where its images are
 
 RESULTS, PAGE = "results.json", "index.html"
 SHOWN = {needed for needed, _ in FIGURES.values()} | {name for section in SECTIONS for name in section.tables}
@@ -61,26 +67,50 @@ def reproduce(
     siblings: Sequence[Sibling] = (),
     progress: NamedProgress = lambda _what, _done, _all: None,
 ) -> Reproduction:
-    """Runs a study (`run_study`) and writes all files; figures are drawn while other experiments run."""
+    """Runs all experiments, or some only, and writes all files; figures are drawn while other experiments run.
+
+    `parts`: where the gallery images are, if not here. The agreement with the paper is the mean over the study and its
+    siblings.
+    """
     check_out(out, force=force)
     note = f"{'Simulated data' if study.simulated else 'Data'}: {study.source} · mien {__version__} · seed {seed}"
+    names = ["compare", *only, *["siblings"] * len(siblings), "figures"]
+    steps = iter(range(len(names)))
+
+    def step(name: str) -> Progress:
+        start, end = 100 * next(steps), 100 * len(names)
+        progress(name.replace("_", " "), start, end)
+        return lambda part, of: progress(name.replace("_", " "), start + 100 * part // max(of, 1), end)
+
     with TemporaryDirectory() as figures:  # because what is in `out` without results is nobody's report
-        run = run_study(
-            study,
-            seed=seed,
-            only=only,
-            releases=releases,
-            parts=parts,
-            siblings=siblings,
-            progress=progress,
-            on_tables=lambda tables: _draw(tables, Path(figures), note),
-        )
-        several = f", mean of {run.runs} seeds from there on" if siblings else ""
-        _draw({"agreement": run.tables["agreement"]}, Path(figures), note + several)
-        protocol = protocol_document(study, run.comparison, seed=seed)
-        done = Reproduction(study, protocol, run.tables, run.findings, run.runs, note)
+        folds = evaluated_folds(study)
+        comparison = Comparison(study.encodings, folds, methods=methods_of(only), parts=parts, progress=step("compare"))
+        context = ExperimentContext(study, comparison, seed, releases)
+        found: dict[str, Tables] = {}
+        for name, of_experiment in as_finished(lambda name: EXPERIMENTS[name](context), only):
+            step(name)
+            found[name] = of_experiment
+            _draw(of_experiment, Path(figures), note)
+        tables = {name: rows for experiment in only for name, rows in found[experiment].items()}
+        others = [_sibling_cells(sibling, step("siblings")) for sibling in siblings]
+        tables["agreement"] = mean_cells([accuracy_cells(comparison), *others])
+        step("figures")
+        runs = 1 + len(siblings)
+        several = f", mean of {runs} seeds from there on" if siblings else ""
+        _draw({"agreement": tables["agreement"]}, Path(figures), note + several)
+        protocol = protocol_document(study, comparison, seed=seed)
+        done = Reproduction(study, protocol, tables, findings(tables), runs, note)
         _write(out, done, Path(figures))
     return done
+
+
+def _sibling_cells(sibling: Sibling, progress: Progress) -> list[Cell]:
+    simulated, places = sibling
+    study = simulated()
+    folds = evaluated_folds(study)
+    return accuracy_cells(
+        Comparison(study.encodings, folds, methods=METHODS, galleries=["unified"], parts=places, progress=progress)
+    )
 
 
 def check_out(out: Path, *, force: bool = False) -> None:

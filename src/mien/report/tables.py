@@ -139,7 +139,8 @@ def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
             cells = [Shown(cell.text, cell.paper, *marks) for cell, marks in zip(cells, best, strict=True)]
         if any(cell.text for cell in cells):
             heading = HEADINGS.get(field, field.replace("_", " ").capitalize())
-            yield Column(heading, any(_is_number(value) for value in values), cells)
+            numeric = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+            yield Column(heading, numeric, cells)
 
 
 def has_published(columns: Sequence[Column]) -> bool:
@@ -205,7 +206,3 @@ def _text(field: str, value: Any) -> str:
         return "<0.001"
     signed = "+" if field.startswith(SIGNED) else ""
     return f"{value:{signed}.{3 if field in THREE_DIGITS else 2}f}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

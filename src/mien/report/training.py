@@ -8,29 +8,22 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
-from mien.report.figures.style import (
-    BASELINE_COLOUR,
-    HYBRID_COLOUR,
-    IMAGE_COLOUR,
-    PATIENT_COLOUR,
-    draw_and_save,
-    panels,
-)
+from mien.report.figures import style
 from mien.report.rankings import write_separated
 
 Lines = Sequence[Mapping[str, float]]
 CURVES = {  # by panel: unit, and curves with name and colour
-    "Loss": ("cross-entropy", {"loss": ("training", IMAGE_COLOUR)}),
+    "Loss": ("cross-entropy", {"loss": ("training", style.IMAGE_COLOUR)}),
     "Validation accuracy": (
         "mean over disorders, %",
         {
-            "validation_top1": ("top-1", PATIENT_COLOUR),
-            "validation_top5": ("top-5, which steers the rates", HYBRID_COLOUR),
+            "validation_top1": ("top-1", style.PATIENT_COLOUR),
+            "validation_top5": ("top-5, which steers the rates", style.HYBRID_COLOUR),
         },
     ),
     "Learning rates": (
         "",
-        {"feature_rate": ("feature layer", IMAGE_COLOUR), "head_rate": ("head", BASELINE_COLOUR)},
+        {"feature_rate": ("feature layer", style.IMAGE_COLOUR), "head_rate": ("head", style.BASELINE_COLOUR)},
     ),
 }
 
@@ -38,12 +31,12 @@ CURVES = {  # by panel: unit, and curves with name and colour
 def write_training(folder: Path, lines: Lines, note: str) -> None:
     """`training.csv`, and the curves as `training.svg` and `training.png`."""
     write_separated(folder / "training.csv", lines, delimiter=",")
-    draw_and_save(lambda _: training_curves(lines), {}, folder / "training", note)
+    style.draw_and_save(lambda _: training_curves(lines), {}, folder / "training", note)
 
 
 def training_curves(lines: Lines) -> Figure:
     """Loss, validation accuracy and learning rates over the epochs."""
-    figure, axes = panels(1, len(CURVES), width=11, height=3.6)
+    figure, axes = style.panels(1, len(CURVES), width=11, height=3.6)
     epochs = [line["epoch"] for line in lines]
     for axis, (title, (unit, curves)) in zip(axes, CURVES.items(), strict=True):
         for field, (name, colour) in curves.items():

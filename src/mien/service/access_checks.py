@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from binascii import Error as Base64Error
+from collections.abc import Callable
 from math import ceil
 from urllib.parse import urlsplit
 
@@ -13,7 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mien.core.errors import MienError
 from mien.service.addresses import address_group
-from mien.service.problems import Problem, busy, log, problem_of
+from mien.service.problems import Problem, busy, problem_of
+from mien.service.service_log import log_error
 from mien.service.settings import Settings
 from mien.service.tokens import ANYBODY, NOBODY, Asker, People, Person, hash_of
 from mien.service.wrong_tokens import WrongTokens
@@ -58,8 +60,9 @@ NEEDED_RIGHT = {  # by how the path begins; the first that fits counts
 class AccessChecks:
     """ASGI middleware around all routes, static files included."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, people: People | None) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, people: People | None, rejected: Callable[[], None]) -> None:
         self.app = app
+        self.rejected = rejected  # called for each wrong token
         self.settings = settings
         self.people = people
         self.wrong_tokens = WrongTokens()
@@ -115,7 +118,7 @@ class AccessChecks:
         try:
             person = people.holder_of(token)
         except (MienError, OSError) as error:  # nobody is let in until it is mended
-            log(error)
+            log_error(error, "run 'mien tokens list'")
             raise Problem(500, "tokens-unreadable", "the file of tokens cannot be read; the log says why") from error
         if token and (seconds := self.wrong_tokens.seconds_to_wait(address, person and person.token_sha256)):
             wait = {"Retry-After": str(ceil(seconds))}
@@ -123,6 +126,7 @@ class AccessChecks:
         if person is None:
             if token:
                 self.wrong_tokens.count(address)
+                self.rejected()
             asked = {"WWW-Authenticate": 'Basic realm="mien", charset="UTF-8"'}
             raise Problem(401, "no-token", "send the token as bearer token, or as password of any user", headers=asked)
         self.wrong_tokens.remember(address, person.token_sha256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
@@ -20,11 +21,14 @@ from mien.service.audit import AuditLog
 from mien.service.audit_middleware import AuditMiddleware
 from mien.service.face_routes import face_routes
 from mien.service.galleries import ServedGallery
+from mien.service.metrics import Metrics, metrics_routes
 from mien.service.official_routes import official_routes
 from mien.service.pages import page_routes
 from mien.service.patient_ranker import DemoPatient, PatientRanker
 from mien.service.problems import Problem, answer_problem
+from mien.service.request_monitor import RequestMonitor
 from mien.service.request_queue import RequestQueue
+from mien.service.service_log import log_event, service_log
 from mien.service.settings import Settings
 from mien.version import __version__
 
@@ -33,28 +37,35 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     """The application for an ASGI server. What cannot be served is refused here, before anything listens."""
     people = people_of(settings)
     queue = RequestQueue(most_waiting=settings.most_waiting, seconds=settings.seconds)
-    ranker = PatientRanker(settings, ServedGallery(settings.gallery), queue, demo_patients or {})
+    gallery = ServedGallery(settings.gallery)
+    metrics = Metrics(queue, gallery)
+    ranker = PatientRanker(settings, gallery, queue, demo_patients or {}, metrics.rankings.inc)
     audit = None if settings.audit is None else AuditLog(settings.audit)
+    level = logging.WARNING if demo_patients else logging.INFO
 
     def record(event: str, generation: int) -> None:
+        log_event(event, version=__version__, generation=generation)
         if audit is not None:
             audit.write(event, version=__version__, generation=generation)
 
-    record("started", ranker.gallery.newest().generation)
+    with service_log(level):
+        record("started", gallery.newest().generation)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        watch = asyncio.create_task(ranker.gallery.watch(lambda generation: record("new generation", generation)))
-        try:
-            yield
-        finally:
-            watch.cancel()
-            await asyncio.wait([watch])
-            queue.close()
-            if audit is not None:
-                with suppress(OSError):  # a full disk must not keep it from stopping
-                    audit.write("stopped", version=__version__)
-                audit.close()
+        with service_log(level):
+            watch = asyncio.create_task(gallery.watch(lambda generation: record("new generation", generation)))
+            try:
+                yield
+            finally:
+                watch.cancel()
+                await asyncio.wait([watch])
+                queue.close()
+                if audit is not None:
+                    with suppress(OSError):  # a full disk must not keep it from stopping
+                        audit.write("stopped", version=__version__)
+                    audit.close()
+                log_event("stopped", version=__version__)
 
     app = FastAPI(
         title="mien", version=__version__, description=NOTICE, lifespan=lifespan, docs_url=None, redoc_url=None
@@ -64,10 +75,12 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     app.include_router(api_routes(ranker))
     app.include_router(face_routes(ranker))
     app.include_router(official_routes(ranker))
+    app.include_router(metrics_routes(metrics))
     app.mount("/static", StaticFiles(packages=[("mien.service", "static")]))
     for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):
         app.add_exception_handler(kind, answer_problem)
-    app.add_middleware(AccessChecks, settings=settings, people=people)
+    app.add_middleware(AccessChecks, settings=settings, people=people, rejected=metrics.rejected_logins.inc)
     if audit is not None:
         app.add_middleware(AuditMiddleware, audit=audit)
+    app.add_middleware(RequestMonitor, metrics=metrics)
     return app

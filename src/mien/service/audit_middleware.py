@@ -8,9 +8,10 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mien.service.audit import AuditLog
-from mien.service.problems import busy, log
+from mien.service.problems import busy
+from mien.service.service_log import log_error
 
-UNRECORDED = ("/static/", "/v1/health", "/status")  # they say nothing of the gallery; refusals of them are recorded
+UNRECORDED = ("/static/", "/v1/health", "/status", "/metrics")  # they say nothing of anybody; refusals are recorded
 
 
 class AuditMiddleware:
@@ -34,7 +35,7 @@ class AuditMiddleware:
                 try:
                     await asyncio.to_thread(self.audit.write, "request", **facts_of(scope, message["status"]))
                 except OSError as error:  # an answer that cannot be recorded is not given
-                    log(error)
+                    log_error(error, "make room for the audit log, or mend its permissions")
                     log_failed = True
                     await busy("the audit log cannot be written").response(scope, receive, send)
             if not log_failed:
@@ -45,14 +46,19 @@ class AuditMiddleware:
 
 def facts_of(scope: Scope, status: int) -> dict[str, Any]:
     """Who asked which route, the status of the answer, and what `note_for_audit` added."""
-    asker = scope.get("asker")  # None: refused before it was known who asks
-    route = getattr(scope.get("route"), "path", None)  # not the path, which may hold anything
+    person, route = person_and_route(scope)
     client = scope.get("client")
     return {
         "client": client[0] if client else None,  # of the socket: headers are not believed
-        "person": asker.person.name if asker else None,
+        "person": person,
         "method": scope["method"],
         "route": route,
         "status": status,
         **scope.get("audit", {}),
     }
+
+
+def person_and_route(scope: Scope) -> tuple[str | None, str | None]:
+    """The person whose token it is; and the route, not the path, which may hold anything."""
+    asker = scope.get("asker")  # None: refused before it was known who asks
+    return (asker.person.name if asker else None), getattr(scope.get("route"), "path", None)

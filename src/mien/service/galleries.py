@@ -12,7 +12,7 @@ from typing import Any
 
 from mien.core.errors import GalleryBusyError, GalleryError
 from mien.service.disorder_map import Place
-from mien.service.problems import log
+from mien.service.service_log import log_error
 from mien.storage.database import DATABASE, State
 from mien.storage.gallery import Gallery, state_of
 from mien.storage.index_files import index_paths
@@ -104,7 +104,7 @@ class ServedGallery:
                     last_error = ""
                 except Exception as error:  # it may be repaired; meanwhile requests answer with the error
                     if repr(error) != last_error:
-                        log(error)
+                        log_error(error, "run 'mien gallery verify'")
                     last_error = repr(error)
         finally:
             if drawing is not None:

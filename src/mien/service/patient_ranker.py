@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -77,6 +77,7 @@ class PatientRanker:
     gallery: ServedGallery
     queue: RequestQueue
     demo_patients: Mapping[str, DemoPatient] = field(default_factory=dict)
+    count_ranking: Callable[[], None] = lambda: None
     encoder: PhotoEncoder | None = field(init=False, default=None)
     cannot_encode: str = field(init=False, default="")
     batcher: RankingBatcher = field(init=False, default_factory=RankingBatcher)
@@ -151,6 +152,7 @@ class PatientRanker:
             with self.batcher.ranking_lock:
                 examination = examine(gallery, query, method, top=top)
             rankings, document = [examination.ranking], examination_document(examination, gallery, method)
+        self.count_ranking()
         if self.settings.coarse:
             document = coarse_document(document)
         elif not asker.may("embeddings"):

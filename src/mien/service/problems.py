@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-import traceback
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -17,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mien.core.errors import EmptyGalleryError, GalleryBusyError, GalleryError, MienError, WeightsError
+from mien.service.service_log import log_error
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
@@ -73,7 +72,7 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
         case WeightsError():
             return Problem(409, "no-encoder", "the weights of the encoder are not on this machine")
         case GalleryError():  # its message names folders, which callers must not see
-            log(error)
+            log_error(error, "run 'mien gallery verify'")
             return Problem(500, "gallery-unreadable", "the gallery cannot be read; the service's log says why")
         case MienError():
             kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__.removesuffix("Error")).lower()
@@ -84,7 +83,7 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
             kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
             return Problem(error.status_code, kind, error.detail, headers=error.headers)
         case _:
-            log(error)
+            log_error(error, "report the places in the code")
             return Problem(500, "internal-error", "something went wrong in the service; its log says where")
 
 
@@ -95,13 +94,6 @@ def _invalid(error: RequestValidationError | ValidationError) -> Problem:
         return Problem(422, "invalid-request", f"{detail}: {error.error_count():,} of them")
     lines = [{"field": ".".join(map(str, line["loc"]))[:100], "message": line["msg"][:200]} for line in error.errors()]
     return Problem(422, "invalid-request", detail, more={"errors": lines})
-
-
-def log(error: Exception) -> None:
-    """Writes the error and its places in the code to stderr, but no values: they may be a patient's."""
-    places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
-    message = f": {error}" if isinstance(error, MienError) else ""
-    sys.stderr.write("\n  ".join([f"mien: {type(error).__name__}{message}", *places[-8:]]) + "\n")
 
 
 async def answer_problem(_request: Request, error: Exception) -> Response:

@@ -179,6 +179,7 @@ def configured(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Confi
         app,
         http=type("Protocol", (LimitedProtocol,), {"tls": tls}),
         ws="none",
+        log_config=None,  # its records go to the service's log
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -192,7 +193,8 @@ def listen(config: uvicorn.Config, bound: socket.socket) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = 4 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 4 * MOST_CONNECTIONS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)  # uvicorn handles it, ends, and raises it again
+    server = uvicorn.Server(config)
+    for number in (signal.SIGINT, signal.SIGTERM):  # before uvicorn handles it, and when it raises it again at the end
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
-    uvicorn.Server(config).run(sockets=[bound])
+    server.run(sockets=[bound])

@@ -56,7 +56,7 @@ def import_cohort(
     `exactly`: the gallery may hold nothing else, and is made if need be.
     """
     if exactly:
-        _prepare(directory)
+        prepare(directory)
     with connection(directory, create=exactly, write=True) as database:
         with _change(database, directory):
             newest_state(database, directory)
@@ -77,7 +77,7 @@ def import_cohort(
                 labels_added=writer.labels_added,
                 disorders_renamed=tuple(writer.disorders_renamed),
             )
-        _sweep(database, directory)
+        finish(database, directory)
         if state(database).erasing:
             _erase(database, directory)
         return change
@@ -125,7 +125,7 @@ def describe(directory: Path, descriptions: Iterable[Description]) -> int:
                 read_roster(database)  # as above
                 _next_generation(database, directory)
             generation = state(database).generation
-        _sweep(database, directory)
+        finish(database, directory)
         return generation
 
 
@@ -139,10 +139,11 @@ def restore_index(directory: Path) -> None:
                 read_index(directory, now.generation, now.fingerprint, check_all=True)
             except (FileNotFoundError, CorruptGalleryError):
                 _write_index(database, directory)
-        _sweep(database, directory)
+        finish(database, directory)
 
 
-def _prepare(directory: Path) -> None:
+def prepare(directory: Path) -> None:
+    """Makes a directory for a gallery; one that holds anything else is refused."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # faces and diagnoses are for their keeper only
         found = [path.name for path in directory.iterdir()]
@@ -173,11 +174,11 @@ def _change(database: sqlite3.Connection, directory: Path) -> Iterator[None]:
     except BaseException:
         if begun:
             with suppress(sqlite3.Error, OSError):
-                _sweep(database, directory)
+                finish(database, directory)
         raise
 
 
-def _sweep(database: sqlite3.Connection, directory: Path) -> None:
+def finish(database: sqlite3.Connection, directory: Path) -> None:
     """Deletes other indexes, and notes beside the database what is finished, unless that says more."""
     with transaction(database):  # under the lock nobody else writes an index: all other files are left-overs
         now = state(database)
@@ -205,7 +206,7 @@ def _erase(database: sqlite3.Connection, directory: Path) -> None:
     """Takes the last bytes of removed patients out of all files: older indexes, database pages, the log."""
     try:
         generation = state(database).generation
-        _sweep(database, directory)
+        finish(database, directory)
         # secure_delete zeroes what it deletes, but pages that were split or joined before may hold older copies
         database.execute("VACUUM")
         if database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:

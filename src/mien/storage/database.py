@@ -23,7 +23,8 @@ from mien.storage.outputs import read_checked_json
 
 DATABASE = "gallery.sqlite"
 FINISHED = "gallery.generation"  # which generation was finished last, whatever the database says
-FORMAT = 2  # 1 has no checksum of the state; the next change adds it
+FORMAT = 2  # 1 has no checksum of the state, its first version no fingerprint; the next change adds them
+DESCRIBED = ("generation", "fingerprint", "erasing", "encoder")  # columns of the state with a common checksum
 SECONDS_TO_WAIT_FOR_A_LOCK = 30.0
 
 SCHEMA = """
@@ -69,6 +70,7 @@ LEARNED = "CREATE TABLE IF NOT EXISTS learned (name TEXT PRIMARY KEY, document T
 class State:
     """The one row of the table `gallery`, and the number of images."""
 
+    format: int
     generation: int
     fingerprint: str
     erasing: bool
@@ -179,13 +181,18 @@ def state(database: sqlite3.Connection) -> State:
     """Generation, encoder and whether an erasure is pending."""
     path = _path_of(database)
     tables = database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'gallery'").fetchone()[0]
-    row = database.execute("SELECT * FROM gallery").fetchone() if tables else None
-    if row is None:
+    rows = database.execute("SELECT * FROM gallery") if tables else None
+    row = rows.fetchone() if rows else None
+    if rows is None or row is None:
         raise GalleryError(f"{path}: the gallery was never finished: run 'mien gallery build' again")
-    _, stored_format, generation, stored_fingerprint, erasing, encoder, *checksum = row
+    found: dict[str, Any] = dict(zip((column[0] for column in rows.description), row, strict=True))
+    if "fingerprint" not in found:
+        found["fingerprint"] = fingerprint(database)
+    stored_format, *described = (found[name] for name in ("format", *DESCRIBED))
+    generation, stored_fingerprint, erasing, encoder = described
     if stored_format not in {1, FORMAT}:
         raise GalleryError(f"{path}: it has format {stored_format}, this version of mien reads format {FORMAT}")
-    if stored_format != 1 and checksum != [_checksum_of_state(*row[2:6])]:
+    if stored_format != 1 and found.get("checksum") != _checksum_of_state(*described):
         raise _damaged(path, "the description of the gallery is damaged")
     images = database.execute("SELECT count(*) FROM image").fetchone()[0]
     try:
@@ -196,7 +203,7 @@ def state(database: sqlite3.Connection) -> State:
     except (ValueError, TypeError, AttributeError) as error:
         raise _damaged(path, f"the encoder's description is damaged ({error})") from error
     beside = tuple(read_learned(database)), read_document(database)
-    return State(generation, stored_fingerprint, bool(erasing), identity, images, *beside)
+    return State(stored_format, generation, stored_fingerprint, bool(erasing), identity, images, *beside)
 
 
 def newest_state(database: sqlite3.Connection, directory: Path) -> State:
@@ -224,7 +231,10 @@ def newest_state(database: sqlite3.Connection, directory: Path) -> State:
 def write_state(database: sqlite3.Connection, **changed: Any) -> None:
     """Changes fields of the state; a gallery of format 1 is upgraded."""
     now = replace(state(database), **changed)
-    if not database.execute("SELECT 1 FROM pragma_table_info('gallery') WHERE name = 'checksum'").fetchone():
+    columns = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('gallery')")}
+    if "fingerprint" not in columns:
+        database.execute("ALTER TABLE gallery ADD COLUMN fingerprint TEXT NOT NULL DEFAULT ''")
+    if "checksum" not in columns:
         database.execute("ALTER TABLE gallery ADD COLUMN checksum BLOB")
         for suffix in ("", "-wal", "-shm"):
             path = Path(f"{_path_of(database)}{suffix}")

@@ -11,7 +11,6 @@ from mien.core.errors import CorruptGalleryError, GalleryError, shown
 from mien.storage.changes import restore_index
 from mien.storage.database import (
     DATABASE,
-    State,
     checksum_of_image,
     connection,
     fingerprint,
@@ -29,8 +28,7 @@ def problems(directory: Path) -> Iterator[str]:
     """A line for each damaged row of the database, and for a damaged index, which is made anew."""
     with connection(directory) as database, snapshot(database):
         now = newest_state(database, directory)
-        yield from _problems_of(database, now)
-        yield from (str(problem) for _, problem in damaged_names(now.learned, directory))
+        yield from problems_of_database(database, directory)
     try:
         read_index(directory, now.generation, now.fingerprint, check_all=True)
     except FileNotFoundError:
@@ -44,7 +42,9 @@ def problems(directory: Path) -> Iterator[str]:
             yield f"{problem}: the index was made anew from the database"
 
 
-def _problems_of(database: sqlite3.Connection, now: State) -> Iterator[str]:
+def problems_of_database(database: sqlite3.Connection, directory: Path) -> Iterator[str]:
+    """A line for each damaged row."""
+    now = newest_state(database, directory)
     yield from (f"{DATABASE}: {line}" for (line,) in database.execute("PRAGMA integrity_check") if line != "ok")
     for table, row, target, _ in database.execute("PRAGMA foreign_key_check"):
         yield f"{DATABASE}: row {row} of table {table} points to a row of table {target} that is not there"
@@ -71,3 +71,4 @@ def _problems_of(database: sqlite3.Connection, now: State) -> Iterator[str]:
     if now.fingerprint != (fingerprint(database) if now.generation else ""):  # 0: its build was only begun
         yield f"{DATABASE}: rows are missing or were added"
     yield from face_problems(database)
+    yield from (str(problem) for _, problem in damaged_names(now.learned, directory))

@@ -28,50 +28,32 @@ from mien.evaluation.experiments import (
     tsne,
 )
 
-EXPERIMENTS: dict[str, Callable[[ExperimentContext], Tables]] = {
-    "overview": overview.run,
-    "splits": splits.run,
-    "headline": headline.run,
-    "patient_aggregation": patient_aggregation.run,
-    "disorder_aggregation": disorder_aggregation.run,
-    "rank_changes": rank_changes.run,
-    "tsne": tsne.run,
-    "distances": distances.run,
-    "growth": growth.run,
-    "lambda_selection": lambda_selection.run,
-    "lambda_sensitivity": lambda_sensitivity.run,
-    "number_of_images": number_of_images.run,
-    "oracle": oracle.run,
-    "gallery_size": gallery_size.run,
-    "ablation": ablation.run,
-    "confounders": confounders.run,
-    "proportional": proportional.run,
-    "settings": settings.run,
-    "size_offset": size_offset.run,
-}
+Run = Callable[[ExperimentContext], Tables]
 
-# which methods an experiment asks the context's comparison for, beside the baseline
-METHODS_OF: dict[str, Iterable[Method]] = {
-    "overview": [FULL],
-    "splits": (),
-    "headline": headline.METHODS.values(),
-    "patient_aggregation": patient_aggregation.METHODS,
-    "disorder_aggregation": disorder_aggregation.METHODS,
-    "rank_changes": (*rank_changes.STAGES.values(), *rank_changes.BESIDE.values()),
-    "tsne": (),
-    "distances": (),
-    "growth": (),
-    "lambda_selection": (),  # it makes a comparison of its own
-    "lambda_sensitivity": lambda_sensitivity.METHODS,
-    "number_of_images": (),  # as does this one
-    "oracle": oracle.METHODS,
-    "gallery_size": gallery_size.METHODS.values(),
-    "ablation": TWELVE_METHODS,
-    "confounders": [confounders.FUSED],
-    "proportional": proportional.METHODS,
-    "settings": (),
-    "size_offset": size_offset.METHODS,
+# each with the methods that it asks the context's comparison for, beside the baseline
+_EXPERIMENTS: dict[str, tuple[Run, Iterable[Method]]] = {
+    "overview": (overview.run, [FULL]),
+    "splits": (splits.run, ()),
+    "headline": (headline.run, headline.METHODS.values()),
+    "patient_aggregation": (patient_aggregation.run, patient_aggregation.METHODS),
+    "disorder_aggregation": (disorder_aggregation.run, disorder_aggregation.METHODS),
+    "rank_changes": (rank_changes.run, (*rank_changes.STAGES.values(), *rank_changes.BESIDE.values())),
+    "tsne": (tsne.run, ()),
+    "distances": (distances.run, ()),
+    "growth": (growth.run, ()),
+    "lambda_selection": (lambda_selection.run, ()),  # it makes a comparison of its own
+    "lambda_sensitivity": (lambda_sensitivity.run, lambda_sensitivity.METHODS),
+    "number_of_images": (number_of_images.run, ()),  # as does this one
+    "oracle": (oracle.run, oracle.METHODS),
+    "gallery_size": (gallery_size.run, gallery_size.METHODS.values()),
+    "ablation": (ablation.run, TWELVE_METHODS),
+    "confounders": (confounders.run, [confounders.FUSED]),
+    "proportional": (proportional.run, proportional.METHODS),
+    "settings": (settings.run, ()),
+    "size_offset": (size_offset.run, size_offset.METHODS),
 }
+EXPERIMENTS: dict[str, Run] = {name: run for name, (run, _) in _EXPERIMENTS.items()}
+METHODS_OF: dict[str, Iterable[Method]] = {name: methods for name, (_, methods) in _EXPERIMENTS.items()}
 
 
 def methods_of(names: Iterable[str]) -> list[Method]:

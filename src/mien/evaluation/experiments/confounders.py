@@ -53,9 +53,7 @@ def run(context: ExperimentContext) -> Tables:
     """Multi-image patients, nearest image, unified gallery; what the study does not hold is named beside it."""
     lines: list[Correlation] = []
     missing: list[MissingVariable] = []
-    for test_set in context.sets:
-        if not test_set.startswith("multi"):
-            continue
+    for test_set in context.multi_image_patients:
         gains, values = _observations(context, test_set)
         for variable in VARIABLES:
             known = [(gains[patient], values[patient][variable]) for patient in gains]
@@ -84,11 +82,9 @@ def _observations(
     context: ExperimentContext, test_set: SetName
 ) -> tuple[dict[str, float], dict[str, dict[str, float | None]]]:
     """Mean gain and mean variables of each patient, over folds and, of two, disorders."""
-    single = context.comparison.ranks(test_set, "unified", BASELINE)
-    fused = context.comparison.ranks(test_set, "unified", FUSED)
     gains: dict[str, list[float]] = {}
     values: dict[str, list[dict[str, float | None]]] = {}
-    for before, after in zip(single, fused, strict=True):
+    for before, after in zip(context.ranks(test_set, BASELINE), context.ranks(test_set, FUSED), strict=True):
         gallery: dict[str, list[Label]] = {}
         for label in (*before.round.frequent_gallery, *before.round.rare_gallery):
             gallery.setdefault(label.disorder_id, []).append(label)

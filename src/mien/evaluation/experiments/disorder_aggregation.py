@@ -11,9 +11,6 @@ METHODS = (BASELINE, *(Method("none", score) for score in ("image-centroid", "pa
 
 def run(context: ExperimentContext) -> Tables:
     """Each image alone, all patients, unified gallery."""
-    sets = [name for name in context.sets if not name.startswith("multi")]
-    return {
-        "disorder_aggregation": evaluate(
-            context.comparison, METHODS, seed=context.seed, sets=sets, galleries=["unified"]
-        )
-    }
+    sets = context.all_patients
+    rows = evaluate(context.comparison, METHODS, seed=context.seed, sets=sets, galleries=["unified"])
+    return {"disorder_aggregation": rows}

@@ -39,19 +39,18 @@ class SizeLine(NamedTuple):
 def run(context: ExperimentContext) -> Tables:
     """Quintiles of the test patients, each image alone, unified gallery."""
     lines: list[SizeLine] = []
-    for test_set in context.sets:
-        if not test_set.startswith("multi"):
-            folds_of = {name: context.comparison.ranks(test_set, "unified", method) for name, method in METHODS.items()}
-            sizes = [_gallery_images(fold) for fold in folds_of["baseline"]]
-            lower = -1  # so that a disorder that the gallery lacks is in the first bin
-            for number, upper in enumerate(quantile_bins(np.concatenate(sizes), BINS)):
-                inside = [(of_fold > lower) & (of_fold <= upper) for of_fold in sizes]
-                least = min(int(of_fold[of_fold > lower].min()) for of_fold in sizes if of_fold.max() > lower)
-                patients = float(np.mean([chosen.sum() for chosen in inside]))
-                for name, folds in folds_of.items():
-                    chosen_folds = [fold for fold in map(only, folds, inside) if fold.cases]
-                    lines.append(SizeLine(test_set, number, least, upper, patients, name, *tops(chosen_folds)[:3]))
-                lower = upper
+    for test_set in context.all_patients:
+        folds_of = {name: context.ranks(test_set, method) for name, method in METHODS.items()}
+        sizes = [_gallery_images(fold) for fold in folds_of["baseline"]]
+        lower = -1  # so that a disorder that the gallery lacks is in the first bin
+        for number, upper in enumerate(quantile_bins(np.concatenate(sizes), BINS)):
+            inside = [(of_fold > lower) & (of_fold <= upper) for of_fold in sizes]
+            least = min(int(of_fold[of_fold > lower].min()) for of_fold in sizes if of_fold.max() > lower)
+            patients = float(np.mean([chosen.sum() for chosen in inside]))
+            for name, folds in folds_of.items():
+                chosen_folds = [fold for fold in map(only, folds, inside) if fold.cases]
+                lines.append(SizeLine(test_set, number, least, upper, patients, name, *tops(chosen_folds)[:3]))
+            lower = upper
     return {"gallery_size": lines}
 
 

@@ -35,9 +35,7 @@ def run(context: ExperimentContext) -> Tables:
         CurvePoint(test_set, name, top, accuracy)
         for test_set in context.sets
         for name, method in METHODS.items()
-        for top, accuracy in zip(
-            TOPS, accuracies(context.comparison.ranks(test_set, "unified", method), TOPS), strict=True
-        )
+        for top, accuracy in zip(TOPS, accuracies(context.ranks(test_set, method), TOPS), strict=True)
     ]
     results = evaluate(context.comparison, tuple(METHODS.values()), seed=context.seed, galleries=["unified"])
     return {"headline": results, "headline_curves": points}

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Float64s
 from mien.core.fusion import FUSIONS
 from mien.core.method import Method
 from mien.evaluation.accuracy import Tops, accuracy, tops
@@ -70,7 +69,10 @@ def run(context: ExperimentContext) -> Tables:
         galleries=["unified"],
     )
     lines = select_lambda(comparison)
-    top1 = {method: _top1_of_folds(comparison, method) for method in CENTROIDS}
+    top1 = {
+        method: np.array([accuracy([fold], top=1) for fold in comparison.ranks("freq", "unified", method)])
+        for method in CENTROIDS
+    }
     gains = {
         fusion: top1[Method(fusion, "patient-centroid")] - top1[Method(fusion, "image-centroid")] for fusion in FUSIONS
     }
@@ -87,10 +89,6 @@ def run(context: ExperimentContext) -> Tables:
             for fusion, gain in gains.items()
         ],
     }
-
-
-def _top1_of_folds(comparison: Comparison, method: Method) -> Float64s:
-    return np.array([accuracy([fold], top=1) for fold in comparison.ranks("freq", "unified", method)])
 
 
 def _best(lines: Sequence[LambdaLine], measure: str) -> BestOnValidation:

@@ -45,7 +45,7 @@ def run(context: ExperimentContext) -> Tables:
     lines: list[SensitivityLine] = []
     for method in METHODS:
         for test_set in context.sets:
-            found = tops(context.comparison.ranks(test_set, "unified", method))
+            found = tops(context.ranks(test_set, method))
             lines.append(SensitivityLine(test_set, method.parameters["lambda"], *found, weighted(found)))
     best = []
     for test_set in context.sets:

@@ -56,9 +56,7 @@ def run(context: ExperimentContext) -> Tables:
     methods = tuple(APPROACHES.values())
     comparison = Comparison(context.study.encodings, folds, methods=methods, galleries=["unified"])
     lines: list[ImagesUsed] = []
-    for test_set in context.sets:
-        if not test_set.startswith("multi"):
-            continue
+    for test_set in context.multi_image_patients:
         part: SetName = "freq" if test_set == "multi-freq" else "rare"
         cases_of = [one.frequent_cases if part == "freq" else one.rare_cases for one in context.comparison.folds]
         subsets = [of_fold for cases in cases_of if (of_fold := drawn[id(cases)]).cases]

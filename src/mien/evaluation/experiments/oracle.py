@@ -19,8 +19,6 @@ APPROACHES = {
     "distance fusion": Method("distance", "nearest"),
     "embedding fusion": Method("embedding", "nearest"),
 }
-
-
 METHODS = TWELVE_METHODS
 SCORES = tuple(dict.fromkeys(method.score for method in METHODS))
 
@@ -50,10 +48,9 @@ def run(context: ExperimentContext) -> Tables:
     """Multi-image patients in the unified gallery: nearest-image retrieval, and for the table every other score too."""
     lines: list[OracleLine] = []
     comparisons: list[AgainstBestImage] = []
-    for test_set, score in product((name for name in context.sets if name.startswith("multi")), SCORES):
+    for test_set, score in product(context.multi_image_patients, SCORES):
         ranks = {
-            approach: context.comparison.ranks(test_set, "unified", Method(nearest.fusion, score))
-            for approach, nearest in APPROACHES.items()
+            approach: context.ranks(test_set, Method(nearest.fusion, score)) for approach, nearest in APPROACHES.items()
         }
         best = [best_image_ranks(fold) for fold in ranks["single image"]]
         lines += [

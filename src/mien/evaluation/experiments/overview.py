@@ -57,7 +57,7 @@ def run(context: ExperimentContext) -> Tables:
     nothing: Tables = {"overview": [], "overview_points": []}
     if "multi-freq" not in context.sets:
         return nothing
-    single, full = (context.comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
+    single, full = (context.ranks("multi-freq", method)[0] for method in (BASELINE, FULL))
     ranks_of = [single.ranks[single.case_of_ranking == case] for case in range(len(single.cases))]
     before = np.array([ranks[_middle(ranks)] for ranks in ranks_of])
     gains = np.minimum(before, CENSORED_AT) - np.minimum(full.ranks, CENSORED_AT)

@@ -11,9 +11,6 @@ METHODS = (BASELINE, Method("distance", "nearest"), Method("embedding", "nearest
 
 def run(context: ExperimentContext) -> Tables:
     """Nearest-image retrieval of multi-image patients in the unified gallery."""
-    sets = [name for name in context.sets if name.startswith("multi")]
-    return {
-        "patient_aggregation": evaluate(
-            context.comparison, METHODS, seed=context.seed, sets=sets, galleries=["unified"]
-        )
-    }
+    sets = context.multi_image_patients
+    rows = evaluate(context.comparison, METHODS, seed=context.seed, sets=sets, galleries=["unified"])
+    return {"patient_aggregation": rows}

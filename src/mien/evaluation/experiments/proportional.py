@@ -37,8 +37,8 @@ def run(context: ExperimentContext) -> Tables:
     """Each image alone, all patients."""
     alone: list[AlphaLine] = []
     inside: list[AlphaLine] = []
-    for test_set in context.sets:
-        for gallery in context.comparison.galleries if not test_set.startswith("multi") else ():
+    for test_set in context.all_patients:
+        for gallery in context.comparison.galleries:
             found = {
                 method: tops(context.comparison.ranks(test_set, gallery, method))[:3] for method in (BASELINE, *METHODS)
             }

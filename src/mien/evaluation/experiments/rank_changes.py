@@ -58,8 +58,7 @@ def run(context: ExperimentContext) -> Tables:
     changes: list[Change] = []
     flows: list[Flow] = []
     for test_set in context.sets:
-        every = {**STAGES, **BESIDE}
-        folds_of = {stage: context.comparison.ranks(test_set, "unified", method) for stage, method in every.items()}
+        folds_of = {stage: context.ranks(test_set, method) for stage, method in (STAGES | BESIDE).items()}
         states = {}
         for stage, folds in folds_of.items():
             states[stage], line = _compare(test_set, stage, folds, folds_of["baseline"])

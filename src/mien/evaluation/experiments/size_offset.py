@@ -27,7 +27,7 @@ class OffsetLine(NamedTuple):
 def run(context: ExperimentContext) -> Tables:
     """Embedding-level fusion, unified gallery."""
     lines = [
-        OffsetLine(test_set, method.parameters["offset"], *tops(context.comparison.ranks(test_set, "unified", method)))
+        OffsetLine(test_set, method.parameters["offset"], *tops(context.ranks(test_set, method)))
         for test_set in context.sets
         for method in METHODS
     ]

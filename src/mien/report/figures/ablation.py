@@ -15,16 +15,7 @@ from mien.evaluation.comparison import GalleryName
 from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.published import SET_NAMES
 from mien.evaluation.results import Result
-from mien.report.figures.style import (
-    FUSION_NAMES,
-    IMAGE_COLOUR,
-    INK,
-    SCORE_NAMES,
-    TOPS,
-    in_order,
-    panels,
-    patients_told,
-)
+from mien.report.figures import style
 
 AS_GOOD = 0.7  # percentage points below the best
 COLOURS = LinearSegmentedColormap.from_list("difference", ["#dd6b5f", "#fbfbfa", "#55b07c"])  # ink is readable on all
@@ -38,11 +29,11 @@ def draw(tables: Tables, gallery: GalleryName) -> Figure:
         groups.setdefault((row.set, row.gallery), []).append(row)
     widest = max(abs(gain) for group in groups.values() for line in _gains(group) for gain in line)
     scale = Normalize(-math.ceil(widest), math.ceil(widest))
-    sets = in_order(row.set for row in results)
+    sets = style.in_order(row.set for row in results)
     sections = [[name for name in sets if name.startswith("multi") == multi] for multi in (False, True)]
     sections = [section for section in sections if section]
     columns = max(map(len, sections))
-    figure, axes = panels(len(sections), columns, height=0.5 + 3.9 * len(sections))
+    figure, axes = style.panels(len(sections), columns, height=0.5 + 3.9 * len(sections))
     for number, section in enumerate(sections):
         row_of_axes = axes[number * columns : (number + 1) * columns]
         for axis, test_set in zip(row_of_axes, section, strict=False):
@@ -71,14 +62,14 @@ def _draw_set(axis: Axes, rows: Sequence[Result], scale: Normalize) -> None:
                 bold = "bold" if accuracy >= max(accuracies) - AS_GOOD else "normal"
                 axis.text(column + 0.5, line + 0.5, f"{accuracy:.1f}", ha="center", va="center", fontweight=bold)
                 if accuracy == max(accuracies):
-                    axis.plot(column + 0.5, line + 0.86, "_", markersize=24, markeredgewidth=1.1, color=INK)
-    axis.axhline(len(single), color=INK, linewidth=1.4)
-    axis.set_title(f"{SET_NAMES[rows[0].set]} ({patients_told(rows[0].set, rows[0].patients)})", fontsize=9.5)
-    axis.set_xticks([column + 0.5 for column in range(len(TOPS))], [f"Top-{top} (%)" for top in TOPS])
+                    axis.plot(column + 0.5, line + 0.86, "_", markersize=24, markeredgewidth=1.1, color=style.INK)
+    axis.axhline(len(single), color=style.INK, linewidth=1.4)
+    axis.set_title(f"{SET_NAMES[rows[0].set]} ({style.patients_told(rows[0].set, rows[0].patients)})", fontsize=9.5)
+    axis.set_xticks([column + 0.5 for column in range(len(style.TOPS))], [f"Top-{top} (%)" for top in style.TOPS])
     names = [short_name(row) for row in rows]
     axis.set_yticks([line + 0.5 for line in range(len(rows))], names)
     for label, row in zip(axis.get_yticklabels(), rows, strict=True):
-        label.set_color(IMAGE_COLOUR if row.method == BASELINE else INK)
+        label.set_color(style.IMAGE_COLOUR if row.method == BASELINE else style.INK)
         label.set_fontweight("bold" if row.method == FULL else "normal")
     axis.tick_params(length=0, top=True, labeltop=True, labelbottom=False)
     axis.grid(visible=False)
@@ -88,8 +79,8 @@ def _draw_set(axis: Axes, rows: Sequence[Result], scale: Normalize) -> None:
 
 def short_name(row: Result) -> str:
     """The method's name, without words that all methods share."""
-    score = SCORE_NAMES[row.score].replace(" disorder", "").replace(" individual-centroid", "")
-    return f"{FUSION_NAMES[row.fusion].removesuffix(' fusion')}, {score}"
+    score = style.SCORE_NAMES[row.score].replace(" disorder", "").replace(" individual-centroid", "")
+    return f"{style.FUSION_NAMES[row.fusion].removesuffix(' fusion')}, {score}"
 
 
 def _accuracies(row: Result) -> list[float]:

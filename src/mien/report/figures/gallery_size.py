@@ -7,32 +7,22 @@ from matplotlib.figure import Figure
 from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.gallery_size import SizeLine
 from mien.evaluation.published import SET_NAMES
-from mien.report.figures.style import (
-    BASELINE_COLOUR,
-    BASELINE_NAME,
-    FEW_PATIENTS,
-    HYBRID_COLOUR,
-    IMAGE_COLOUR,
-    PATIENT_COLOUR,
-    TOPS,
-    in_order,
-    panels,
-)
+from mien.report.figures import style
 
 METHODS = {
-    "baseline": (BASELINE_NAME, BASELINE_COLOUR, "o"),
-    "image-weighted centroid": ("Image-weighted disorder centroid", IMAGE_COLOUR, "s"),
-    "patient-weighted centroid": ("Patient-weighted disorder centroid", PATIENT_COLOUR, "D"),
-    "hybrid": ("Hybrid individual-centroid scoring", HYBRID_COLOUR, "^"),
+    "baseline": (style.BASELINE_NAME, style.BASELINE_COLOUR, "o"),
+    "image-weighted centroid": ("Image-weighted disorder centroid", style.IMAGE_COLOUR, "s"),
+    "patient-weighted centroid": ("Patient-weighted disorder centroid", style.PATIENT_COLOUR, "D"),
+    "hybrid": ("Hybrid individual-centroid scoring", style.HYBRID_COLOUR, "^"),
 }
 
 
 def draw(tables: Tables) -> Figure:
     """A row for each set, a column for each length of the list."""
     lines = rows_of(tables, "gallery_size", SizeLine)
-    sets = in_order(line.set for line in lines)
-    figure, axes = panels(len(sets), len(TOPS), height=0.9 + 3.0 * len(sets))
-    for axis, (test_set, top) in zip(axes, [(test_set, top) for test_set in sets for top in TOPS], strict=True):
+    sets = style.in_order(line.set for line in lines)
+    figure, axes = style.panels(len(sets), len(style.TOPS), height=0.9 + 3.0 * len(sets))
+    for axis, (test_set, top) in zip(axes, [(test_set, top) for test_set in sets for top in style.TOPS], strict=True):
         of_set = [line for line in lines if line.set == test_set]
         for method, (label, colour, marker) in METHODS.items():
             curve = sorted((line for line in of_set if line.method == method), key=lambda line: line.bin)
@@ -45,7 +35,7 @@ def draw(tables: Tables) -> Figure:
             xlabel=f"Gallery images of the disorder\n(n: patients{' per fold' if test_set == 'rare' else ''})",
         )
         axis.grid(visible=False, axis="x")
-    for axis in axes[:: len(TOPS)]:
+    for axis in axes[:: len(style.TOPS)]:
         axis.set_ylabel("Accuracy, mean over disorders (%)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
@@ -56,4 +46,4 @@ def _bin_label(line: SizeLine) -> str:
     photos = (
         f"{line.least_images}-{line.most_images}" if line.least_images < line.most_images else f"{line.most_images}"
     )
-    return f"{photos}\nn = {line.patients:.4g}{' (few)' if line.patients < FEW_PATIENTS else ''}"
+    return f"{photos}\nn = {line.patients:.4g}{' (few)' if line.patients < style.FEW_PATIENTS else ''}"

@@ -7,14 +7,7 @@ from matplotlib.figure import Figure
 from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.oracle import AgainstBestImage
 from mien.evaluation.published import SET_NAMES
-from mien.report.figures.style import (
-    IMPROVED_COLOUR,
-    INK,
-    UNCHANGED_COLOUR,
-    WORSENED_COLOUR,
-    in_order,
-    panels,
-)
+from mien.report.figures import style
 
 NAMES = {
     "single image": "Single-image\nbaseline",
@@ -22,9 +15,9 @@ NAMES = {
     "embedding fusion": "Embedding-level\nfusion",
 }
 PARTS = {
-    "better": ("Ranked better than by the patient's best image", IMPROVED_COLOUR, "white"),
-    "same": ("the same", UNCHANGED_COLOUR, INK),
-    "worse": ("worse", WORSENED_COLOUR, "white"),
+    "better": ("Ranked better than by the patient's best image", style.IMPROVED_COLOUR, "white"),
+    "same": ("the same", style.UNCHANGED_COLOUR, style.INK),
+    "worse": ("worse", style.WORSENED_COLOUR, "white"),
 }
 LEAST_LABELLED = 3.0  # per cent; a narrower part has no room for its number
 
@@ -32,8 +25,8 @@ LEAST_LABELLED = 3.0  # per cent; a narrower part has no room for its number
 def draw(tables: Tables) -> Figure:
     """A panel for each set, a bar for each approach."""
     rows = rows_of(tables, "oracle_per_patient", AgainstBestImage)
-    sets = in_order(row.set for row in rows)
-    figure, axes = panels(len(sets), 1, height=1.2 + 1.7 * len(sets))
+    sets = style.in_order(row.set for row in rows)
+    figure, axes = style.panels(len(sets), 1, height=1.2 + 1.7 * len(sets))
     for axis, test_set in zip(axes, sets, strict=True):
         bars = [row for row in rows if row.set == test_set]
         names = [NAMES[row.approach] for row in bars]
@@ -47,7 +40,7 @@ def draw(tables: Tables) -> Figure:
         axis.set(title=SET_NAMES[test_set], xlim=(0, 100))
         axis.invert_yaxis()
         axis.grid(visible=False)
-        axis.tick_params(axis="y", length=0, labelcolor=INK)
+        axis.tick_params(axis="y", length=0, labelcolor=style.INK)
     axes[-1].set_xlabel("Share of patients (%)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(PARTS))
     return figure
