@@ -6,7 +6,7 @@ export MIEN_CACHE ?= $(CURDIR)/$(VENV)/cache
 # both workers are busy to the end, and most fixtures are built once
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-long test-train faults soak check bench format lock bundle clean
+.PHONY: demo test test-long test-train faults soak check docs bench format lock bundle clean
 
 demo: $(VENV)/installed
 	$(BIN)/mien demo
@@ -34,6 +34,9 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/python scripts/lock.py --check
 
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(VENV)/weights
 	$(BIN)/mien bench
 
@@ -51,7 +54,7 @@ bundle: $(VENV)/installed-dev $(if $(WEIGHTS),$(VENV)/weights)
 	PYTHON=$(BIN)/python bash scripts/bundle.sh dist $(if $(WEIGHTS),$(MIEN_CACHE)/packages)
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -66,6 +69,10 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-train: pyproject.toml | $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --editable '.[train]'
+	touch $@
+
+$(VENV)/installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
 $(VENV)/weights: | $(VENV)/installed-dev

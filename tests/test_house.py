@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-import shlex
 import subprocess
 import sys
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 import mien
-from mien.cli.main import main
-from mien.encoding.store import DEFAULT, stored_encoder
-from mien.service.audit import AuditLog
-from mien.simulation.photos import DrawnPerson
-from mien.storage.formats.cohort_parquet import write_cohort_parquet
-
-from cohorts import families
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mien"
@@ -213,88 +201,6 @@ class TestTheMapOfThePaper:
         sections = " ".join(section.paper for section in SECTIONS)
         for part, _, _, where in self.rows:
             assert re.search(rf"\b{re.escape(where)}\b", sections), part
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/genes.md", "docs/operation.md"])
-def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
-    """Every `mien ...` line of its console blocks, in the order of the page, in a directory with files for it."""
-    monkeypatch.chdir(tmp_path)
-    commands = re.findall(r"^\$ mien (.+)$", (ROOT / page).read_text(), flags=re.MULTILINE)
-    assert len(commands) >= 6
-    if stored_encoder(DEFAULT).missing():  # as where there is no network: `make test` gets the weights
-        commands = [one for one in commands if not re.search(r"weights get|photos|\.jpg|phenopacket", one)]
-    write_example_files(tmp_path)
-    write_example_photos(tmp_path)
-    write_files_of_a_patient(tmp_path)
-    for command in commands:
-        monkeypatch.setattr(sys, "argv", ["mien", *shlex.split(command)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert not ended.value.code, f"mien {command}: {capsys.readouterr().err}"
-
-
-def write_files_of_a_patient(directory):
-    """A cohort and somebody else, what is known of their disorders, a phenopacket, and what LIRICAL said."""
-    rng = np.random.default_rng(1)
-    for name, cohort in {
-        "cohort": families(rng),
-        "patient": families(rng, disorders=1, patients=1, prefix="new "),
-    }.items():
-        read = partial(np.take, cohort.embeddings, axis=0)
-        write_cohort_parquet(directory / f"{name}.parquet", cohort.roster, cohort.encodings.encoder, read)
-    genes = "".join(f"{kind}{n},OMIM:10000{n},G{n},{n},ENSG0000000000{n}\n" for n in range(8) for kind in ("", "d"))
-    (directory / "disorders.csv").write_text(f"disorder_id,curie,gene_symbol,entrez_id,ensembl_id\n{genes}")
-    packet = {"id": "1", "subject": {"id": "anna"}, "files": [{"uri": "new/front.jpg"}]}
-    version = {"metaData": {"phenopacketSchemaVersion": "2.0.2"}}
-    (directory / "packet.json").write_text(json.dumps(packet | version))
-    columns = "rank\tdiseaseName\tdiseaseCurie\tpretestprob\tposttestprob\tcompositeLR"
-    row = "1\tX\tOMIM:100001\t1/8000\t1.00%\t1.5"
-    (directory / "lirical.tsv").write_text(f"! LIRICAL TSV Output (2.0.2)\n{columns}\n{row}\n")
-    terms = {"observedPhenotypicFeatures": [{"query": "HP:0000508", "lr": 3.0}], "excludedPhenotypicFeatures": []}
-    result = {"diseaseId": "OMIM:100001", "compositeLR": 30.0, **terms}
-    content = {"analysisMetadata": {"liricalVersion": "2.0.2"}, "analysisResults": [result]}
-    (directory / "lirical.json").write_text(json.dumps(content))
-    pairs = [("0000252", "0000234"), ("0000369", "0000356"), ("0000508", "0030669")]
-    edges = [{"sub": f"obo/HP_{child}", "pred": "is_a", "obj": f"obo/HP_{parent}"} for child, parent in pairs]
-    (directory / "hp.json").write_text(json.dumps({"graphs": [{"edges": edges}]}))
-    AuditLog(directory / "audit.jsonl").close()
-
-
-def write_example_photos(directory):
-    """A folder of portraits with its table, and two more of somebody in it; all of them drawn."""
-    rng = np.random.default_rng(1)
-    lines = ["image_id,subject,label"]
-    for number in range(6):
-        person = DrawnPerson.drawn(rng)
-        lines.append(f"{number}.jpg,patient {number},disorder {number % 3}")
-        names = [directory / "photos" / f"{number}.jpg"]
-        names += [directory / "new" / name for name in ("front.jpg", "smile.jpg") if number == 0]
-        for name in names:
-            name.parent.mkdir(exist_ok=True)
-            Image.fromarray(person.photo(rng)).save(name)
-    (directory / "photos.csv").write_text("\n".join(lines) + "\n")
-
-
-def write_example_files(directory):
-    """The files that the README speaks of."""
-    header = "img_name;model;flip;gray;class_conf;representations\n"
-    rows = [
-        f"{image}_rot_aligned.jpg;m{model};{flip};{gray};[0];[{image}.5, {model}.25, 1.0, {(image * 7) % 5}.0]\n"
-        for image in range(1, 9)
-        for model in range(3)
-        for flip in (0, 1)
-        for gray in (0, 1)
-    ]
-    (directory / "all_encodings.csv").write_text(header + "".join(rows))
-    (directory / "gallery_images.csv").write_text(
-        "image_id,subject,label\n" + "".join(f"{image},{100 + image // 2},{image % 3}\n" for image in range(1, 7))
-    )
-    (directory / "gmdb_syndromes.tsv").write_text("syndrome_id\tsyndrome_name\tOMIM\n0\tKabuki syndrome\t147920\n")
-    (directory / "test_images.csv").write_text("image_id,subject\n7,201\n8,201\n")
-    (directory / "cohort.csv").write_text(
-        "image_id,patient_id,disorder_id,embedding\n"
-        + "".join(f'{i},p{i // 2},d{i % 3},"[{i}.5, {i * i % 7}.0, 1.0]"\n' for i in range(24))
-    )
 
 
 def test_every_equation_beyond_the_paper_has_its_function():

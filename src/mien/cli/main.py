@@ -27,6 +27,7 @@ from mien.cli import (
     train,
     weights,
 )
+from mien.cli.examples import add_examples
 from mien.core.errors import MienError, MissingExtraError
 from mien.core.extras import naming_the_missing_extra
 from mien.version import __version__
@@ -54,6 +55,7 @@ app.command("serve")(serve.serve)
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(audit.app, name="audit")
 app.command("bench")(bench.bench)
+add_examples(app)
 
 
 def _print_version(asked: bool) -> None:

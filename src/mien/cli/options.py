@@ -24,16 +24,19 @@ MethodOption = Annotated[
     MethodName | None,
     typer.Option(
         "--method",
-        help="A named method: baseline (none x nearest), full (embedding x hybrid), or the one tuned for the gallery.",
+        metavar="NAME",
+        help="A named method: baseline (none x nearest), full (embedding x hybrid), or tuned, the gallery's own.",
     ),
 ]
-FusionOption = Annotated[Fusion | None, typer.Option("--fusion", help="How the photos of a query are combined.")]
+FusionOption = Annotated[
+    Fusion | None, typer.Option("--fusion", metavar="NAME", help="How photos are combined: none, distance, embedding.")
+]
 ScoreOption = Annotated[
     str | None,
     typer.Option(
         "--score",
-        metavar="NAME|PACKAGE:SCORE",
-        help=f"How a disorder is scored: {', '.join(known_scores())}; or a score of your own.",
+        metavar="NAME",
+        help=f"How a disorder is scored: {', '.join(known_scores())}; or PACKAGE:SCORE, one of your own.",
     ),
 ]
 ParameterOption = Annotated[
@@ -49,9 +52,10 @@ FaceOption = Annotated[
     list[str] | None,
     typer.Option(
         "--face",
-        metavar="N|main|official|PHOTO=N",
-        help="Which face of a photo with several: its number from the left, or the most prominent one. For studies, not"
-        " for `rank`: 'official' takes the surest face, as the official pipeline does, where a photo would be refused.",
+        metavar="FACE",
+        help="Which face of a photo with several: its number from the left, or 'main', the most prominent one;"
+        " PHOTO=N for one photo. For studies, not for `rank`: 'official' takes the surest face, as the official"
+        " pipeline does, where a photo would be refused.",
     ),
 ]
 MetadataOption = Annotated[
@@ -92,8 +96,8 @@ ClusterOption = Annotated[
     str | None,
     typer.Option(
         "--cluster",
-        metavar="local|tcp://HOST:PORT|FILE",
-        help="Work on a Dask cluster: this machine's cores, a scheduler's address, or the file that it wrote.",
+        metavar="WHERE",
+        help="Work on a Dask cluster: 'local' (this machine's cores), tls://HOST:PORT, or the scheduler's file.",
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Behind every random number.", min=0)]

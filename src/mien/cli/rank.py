@@ -38,7 +38,7 @@ QUERIES_PER_STEP = 500  # between two movements of the progress bar
 @options.with_method
 def rank(
     gallery: Annotated[list[Path], typer.Option(help="The gallery's directory; several count as one gallery.")],
-    photos: Annotated[list[Path] | None, typer.Argument(metavar="[PHOTO...]", help="Photos of one patient.")] = None,
+    photos: Annotated[list[Path] | None, typer.Argument(metavar="PHOTO...", help="Photos of one patient.")] = None,
     encodings: options.EncodingsOption = None,
     metadata: options.MetadataOption = None,
     method: Method | None = None,
@@ -53,7 +53,7 @@ def rank(
     ] = By.disorder,
     format: Annotated[
         Format | None,
-        typer.Option(help="Write genes as others read them: the official service, VarFish, seqr, or a plain table."),
+        typer.Option(metavar="NAME", help=f"Write genes as others read them: {', '.join(EXPORTS)}."),
     ] = None,
     project: Annotated[str, typer.Option(help="With --format seqr: the project's name there.")] = "mien",
     encoder: options.EncoderOption = None,
