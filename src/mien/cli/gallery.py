@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -26,50 +27,36 @@ app = typer.Typer(help="Build, extend, check, export and copy a gallery of diagn
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The gallery's directory.")]
 
 
-@app.command()
-def build(
-    directory: Directory,
-    encodings: options.EncodingsOption = None,
-    photos: options.PhotosOption = None,
-    metadata: options.MetadataOption = None,
-    encoder: options.EncoderOption = None,
-    face: options.FaceOption = None,
-    short_ids: options.ShortIdsOption = False,
-    device: options.DeviceOption = options.DeviceName.auto,
-    follow_links: options.FollowLinksOption = False,
-    allow_missing: options.AllowMissingOption = False,
-    keep_faces: options.KeepFacesOption = False,
-    composite_patients: options.CompositePatientsOption = None,
-    json: options.JsonOption = False,
-) -> None:
-    """Make a gallery of exactly these images; run again, it finishes or changes nothing."""
-    how = options.PhotoOptions(
-        encoder, face, device, follow_links, short_ids, allow_missing, keep_faces, composite_patients
-    )
-    _import(directory, encodings, photos, metadata or [], how, exactly=True, json=json)
+def _import_command(what_it_does: str, *, exactly: bool) -> Callable[..., None]:
+    def command(
+        directory: Directory,
+        encodings: options.EncodingsOption = None,
+        photos: options.PhotosOption = None,
+        metadata: options.MetadataOption = None,
+        encoder: options.EncoderOption = None,
+        face: options.FaceOption = None,
+        short_ids: options.ShortIdsOption = False,
+        device: options.DeviceOption = options.DeviceName.auto,
+        follow_links: options.FollowLinksOption = False,
+        allow_missing: options.AllowMissingOption = False,
+        keep_faces: options.KeepFacesOption = False,
+        composite_patients: options.CompositePatientsOption = None,
+        json: options.JsonOption = False,
+    ) -> None:
+        how = options.PhotoOptions(
+            encoder, face, device, follow_links, short_ids, allow_missing, keep_faces, composite_patients
+        )
+        _import(directory, encodings, photos, metadata or [], how, exactly=exactly, json=json)
+
+    command.__doc__ = what_it_does
+    return command
 
 
-@app.command()
-def add(
-    directory: Directory,
-    encodings: options.EncodingsOption = None,
-    photos: options.PhotosOption = None,
-    metadata: options.MetadataOption = None,
-    encoder: options.EncoderOption = None,
-    face: options.FaceOption = None,
-    short_ids: options.ShortIdsOption = False,
-    device: options.DeviceOption = options.DeviceName.auto,
-    follow_links: options.FollowLinksOption = False,
-    allow_missing: options.AllowMissingOption = False,
-    keep_faces: options.KeepFacesOption = False,
-    composite_patients: options.CompositePatientsOption = None,
-    json: options.JsonOption = False,
-) -> None:
-    """Add images to a gallery; images that are there already must be the same."""
-    how = options.PhotoOptions(
-        encoder, face, device, follow_links, short_ids, allow_missing, keep_faces, composite_patients
-    )
-    _import(directory, encodings, photos, metadata or [], how, exactly=False, json=json)
+for _name, _what_it_does, _exactly in (
+    ("build", "Make a gallery of exactly these images; run again, it finishes or changes nothing.", True),
+    ("add", "Add images to a gallery; images that are there already must be the same.", False),
+):
+    app.command(_name)(_import_command(_what_it_does, exactly=_exactly))
 
 
 @app.command()
