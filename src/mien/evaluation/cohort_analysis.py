@@ -76,7 +76,7 @@ def analyse_cohort(
     rows, _ = probe_rows(queries, "embedding")
     neighbours = Neighbourhood(gallery, list(queries), own)
     work = _Work(index, list(queries), ids, group_of, neighbours, controls, rows, seed, facts_of_image)
-    return CohortAnalysis(work.tables(), work.facts())
+    return CohortAnalysis(work.tables(progress), work.facts())
 
 
 def _check(ids: Sequence[str], groups: Mapping[str, str] | None) -> None:
@@ -143,15 +143,16 @@ class _Work:
         at = np.unique([*STEPS, *means])
         return statistics.pair_shares(self.controls.distances, self.controls.disorder_of_patient, at)
 
-    def tables(self) -> Tables:
-        """Everything that is found."""
+    def tables(self, progress: Progress) -> Tables:
+        """Everything that is found; progress counts groups."""
         near = [
             self._against_disorder(line, members)
             for name, members in self.members_of.items()
             for line in self.neighbours.near_disorders(name, members)
         ]
         found, without, drawn = [], [], []
-        for name, members in self.members_of.items():
+        for number, (name, members) in enumerate(self.members_of.items()):
+            progress(number, len(self.members_of))
             result = GroupResult(name, len(members), no_known_disorder_close=self.neighbours.nothing_close(members))
             if len(members) > 1:
                 result, lone, random = self._tested(result, members)

@@ -40,8 +40,7 @@ def cohort_map(
         disorder = roster.disorders[place]
         for patient in rng.permutation(patients)[:MOST_PATIENTS].tolist():
             x, y = ((controls.rows[patient] - middle) @ axes).tolist()
-            who = roster.patient_ids[controls.patients[patient]]
-            points.append(MapPoint(who, None, disorder.disorder_id, disorder.name, x, y))
+            points.append(MapPoint(None, None, disorder.disorder_id, disorder.name, x, y))
     for (patient_id, group), row in rows_of_cohort.items():
         points.append(MapPoint(patient_id, group, None, None, *((row - middle) @ axes).tolist()))
     return points

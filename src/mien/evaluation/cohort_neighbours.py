@@ -63,7 +63,7 @@ class Neighbourhood:
             p_value = None if patients is None else float(binom.cdf(patients, len(members), COVERAGE))
             yield NearDisorder(
                 name, line.rank, line.disorder_id, line.disorder_name, line.distance, line.centroid_distance,
-                line.nearest_distance, line.nearest_patient_id, line.gallery_patients, patients, p_value,
+                line.nearest_distance, line.gallery_patients, patients, p_value,
             )  # fmt: skip
 
     def patient(self, place: int, group: str | None) -> CohortPatient:

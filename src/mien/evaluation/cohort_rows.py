@@ -79,7 +79,6 @@ class NearDisorder(NamedTuple):
     distance: float
     centroid_distance: float
     nearest_distance: float
-    nearest_patient_id: str
     gallery_patients: int
     patients_with_it: int | None  # in whose prediction set it is
     p_value: float | None  # of so few, if it were the group's disorder
@@ -118,9 +117,9 @@ class RandomMean(NamedTuple):
 
 
 class MapPoint(NamedTuple):
-    """A patient on the map."""
+    """A patient on the map; those of the gallery are not named, because a report may be given to others."""
 
-    patient_id: str
+    patient_id: str | None
     group: str | None  # of the cohort's patients
     disorder_id: str | None  # of the gallery's
     disorder_name: str | None

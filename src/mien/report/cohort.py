@@ -18,6 +18,7 @@ from mien.evaluation.cohort_rows import (
     Cluster,
     CohortAnalysis,
     CohortPair,
+    CohortPatient,
     GroupResult,
     NearDisorder,
     strongest_first,
@@ -35,7 +36,7 @@ from mien.version import __version__
 
 MOST_PAIRS = 20  # on the page; the table has all
 MOST_IN_CAPTION = 5  # groups
-MANY_PHOTOS = 1.5  # times as many a patient as the gallery has
+MANY_PHOTOS = 2  # times as many as a gallery patient has on average
 
 
 def cohort_document(analysis: CohortAnalysis, gallery: AnyGallery) -> dict[str, Any]:
@@ -80,7 +81,8 @@ def cohort_page(analysis: CohortAnalysis, document: Mapping[str, Any], figures: 
     place_of = {group.group: place for place, group in enumerate(groups)}
     near = sorted(rows_of(tables, "near_disorders", NearDisorder), key=lambda line: (place_of[line.group], line.rank))
     pairs = rows_of(tables, "pairs", CohortPair)
-    photos_of_controls = facts["control_photos"] / facts["control_patients"]
+    patients = rows_of(tables, "patients", CohortPatient)
+    most_photos = MANY_PHOTOS * facts["control_photos"] / facts["control_patients"]
     return (
         environment()
         .get_template("cohort.html")
@@ -97,7 +99,7 @@ def cohort_page(analysis: CohortAnalysis, document: Mapping[str, Any], figures: 
             clusters=_columns(rows_of(tables, "clusters", Cluster), CLUSTERS),
             close=sum(pair.q_value <= facts["false_discovery_rate"] for pair in pairs),
             pairs=_columns(pairs[:MOST_PAIRS], PAIRS),
-            more_photos=facts["photos"] / facts["patients"] > MANY_PHOTOS * photos_of_controls,
+            many_photos=[f"{who.patient_id} ({who.photos})" for who in patients if who.photos > most_photos],
             left_out=shown_ids(facts["left_out_of_gallery"], most=1000),
             files={name: about for name, about in FILES.items() if tables[name]},
         )
@@ -109,21 +111,25 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
     if group.p_holm is None or group.mean_distance is None or group.effect is None:
         return ["One patient: there is nothing to compare."]
     alike = group.p_holm < SHOWN
-    answer = "more alike than chance" if alike else "not shown to be more alike than chance"
+    answer = f"{'' if alike else 'not shown to be '}more alike than gallery patients with different disorders"
     matched = "" if group.p_matched is not None else "; sex, age and ancestry were not matched"
     lines = [f"{group.patients} patients, {answer} ({_p(group.p_holm)}, corrected for the number of groups{matched})."]
+    of_group = [line for line in near if line.group == group.group]
+    if group.no_known_disorder_close is not None:
+        lines.append(_fits(group, [line for line in of_group if (line.p_value or 0) >= SHOWN]))
     if alike and group.hangs_on is not None:
-        lines.append(f"This hangs on one patient: without {group.hangs_on} it is no longer shown.")
+        lines.append(f"The likeness hangs on one patient: without {group.hangs_on} it is no longer shown.")
     elif alike and group.p_without_one is not None:
-        lines.append(f"It holds without any one patient (largest {_p(group.p_without_one)}, uncorrected).")
+        largest = f"largest {_p(group.p_without_one)}, uncorrected"
+        lines.append(f"The likeness holds whichever patient is left out ({largest}).")
     if group.p_matched is not None:
         lines.append(f"Against patients of the same sex and age: {_p(group.p_matched)}.")
-    of_group = [line for line in near if line.group == group.group]
     if alike:  # who are not alike cannot be more alike than like others
         lines += _against_known(of_group, group.mean_distance)
     if group.p_between_holm is not None:
         more = "are closer" if group.p_between_holm < SHOWN else "are not shown to be closer"
-        lines.append(f"They {more} to each other than to the cohort's other patients ({_p(group.p_between_holm)}).")
+        p_value = f"{_p(group.p_between_holm)}, corrected"
+        lines.append(f"They {more} to each other than to the cohort's other patients ({p_value}).")
     same, different = (100 * (share or 0) for share in (group.same_disorder_share, group.different_disorder_share))
     lines.append(
         f"Two of them are {group.mean_distance:.3f} apart on average. {same:.0f} % of gallery pairs with one disorder"
@@ -131,12 +137,19 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
         f"The patients of {group.less_alike_disorders} of {group.compared_disorders} known disorders are less alike"
         " than these."
     )
-    if group.no_known_disorder_close is not None:
-        likely = [line for line in of_group if (line.p_value or 0) >= SHOWN]
-        found = f"it may be {_names(likely, with_p=False) or 'one that is farther away'}"
-        found = "no known disorder explains the whole group" if group.no_known_disorder_close else found
-        lines.append(f"By the gallery's calibration, {found}; a single patient may still have one.")
     return lines
+
+
+def _fits(group: GroupResult, likely: Sequence[NearDisorder]) -> str:
+    """Which disorders of the gallery could be the group's, by its patients' prediction sets."""
+    if group.no_known_disorder_close:
+        return (
+            "None of the gallery's disorders fits the whole group: each is in the prediction sets of too few patients."
+            " A single patient may still have one, and other disorders were not compared."
+        )
+    sets = [f"in the prediction sets of {line.patients_with_it} of {group.patients} patients" for line in likely]
+    names = [f"{line.disorder_name or line.disorder_id} ({of})" for line, of in zip(likely, sets, strict=True)]
+    return f"Of the gallery's disorders, this fits the group: {', '.join(names) or 'one that is farther away'}."
 
 
 def _against_known(near: Sequence[NearDisorder], within: float) -> list[str]:
@@ -180,7 +193,7 @@ def captions(groups: Sequence[GroupResult], near: Sequence[NearDisorder], facts:
             f"{group.group} has {group.mean_distance:.3f}, and {as_close:,} of {facts['draws']:,} random groups are as"
             " close"
         )
-        told["ranks"].append(f"{group.group} {group.median_rank:,.0f}")
+        told["ranks"].append(f"{group.group} {group.median_rank:,.1f}")
         same, different = (100 * (x or 0) for x in (group.same_disorder_share, group.different_disorder_share))
         told["threshold"].append(f"{group.group} {same:.0f} % and {different:.0f} %")
     for group in groups[:MOST_IN_CAPTION]:
@@ -253,22 +266,22 @@ NEAR = {
     "between_distance": _Field("Mean distance\nto these", _three),
     "p_between_holm": _Field("p, apart from\nthese (Holm)", _small),
     "patients_with_it": _Field("Patients with it in\ntheir prediction set", str),
-    "p_value": _Field("p of so few, if\nit were theirs", _small),
+    "p_value": _Field("p of so few, if\nit were theirs\n(uncorrected)", _small),
 }
 PAIRS = {
     "patient_id": _Field("Patient", str, numeric=False),
     "other_id": _Field("Patient", str, numeric=False),
     "distance": _Field("Distance", _three),
-    "rank": _Field("Rank of the\nsecond", "{:,}".format),
-    "rank_back": _Field("Rank of\nthe first", "{:,}".format),
+    "rank": _Field("Rank of the second\nin the first's list", "{:,}".format),
+    "rank_back": _Field("Rank of the first\nin the second's list", "{:,}".format),
     "p_value": _Field("p", "{:.2g}".format),
-    "q_value": _Field("False discovery\nrate", "{:.2g}".format),
+    "q_value": _Field("False discovery\nrate", _small),
 }
 CLUSTERS = {
     "cluster": _Field("Cluster", str),
     "patient_ids": _Field("Patients", ", ".join, numeric=False),
     "mean_distance": _Field("Mean\ndistance", _three),
-    "largest_q": _Field("False discovery\nrate, at most", "{:.2g}".format),
+    "largest_q": _Field("False discovery\nrate, at most", _small),
     "nearest_disorders": _Field("Known disorders nearby", ", ".join, numeric=False),
 }
 

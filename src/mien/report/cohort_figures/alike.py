@@ -12,7 +12,7 @@ from mien.report.cohort_figures.ranks import group_colours
 from mien.report.figures.style import INK, panels
 from mien.report.figures.tsne import short
 
-DIFFERENT, ONE = "#b9bec6", "#8fc7a6"
+DIFFERENT, ONE = "#b9bec6", "#d9bf8f"
 
 
 def draw(tables: Tables) -> Figure:

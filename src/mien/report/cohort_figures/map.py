@@ -58,7 +58,7 @@ def draw(tables: Tables) -> Figure:
         about = "where the average of a group lies (95 % confidence)"
         handles.append(Line2D([], [], linestyle="", marker="o", markersize=9, color="none", mec=INK, label=about))
     if len(cohort) <= MOST_NAMED:
-        labels += [(point.x, point.y, short(point.patient_id), 7.0) for point in cohort]
+        labels += [(point.x, point.y, short(point.patient_id or ""), 7.0) for point in cohort]
     figure.legend(handles=handles, loc="outside upper left", ncols=4, fontsize=8.5, handletextpad=0.3)
     axis.set(xticks=(), yticks=(), xlabel="Axes: the two along which the averages of these known disorders differ most")
     axis.set_aspect("equal", adjustable="datalim")

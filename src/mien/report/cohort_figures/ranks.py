@@ -64,7 +64,7 @@ def draw(tables: Tables) -> Figure:
     _draw_ranks(rooms["medians"], _medians(ranks, patients)[order, np.newaxis], scale)
     _name(rooms, [short(patients[place].patient_id) for place in order])
     bar = figure.colorbar(shown, ax=list(rooms.values()), location="bottom", shrink=0.6, aspect=40, pad=0.02)
-    bar.set_label("Rank among all others, cohort and gallery: 1 is the closest, 2k the two thousandth")
+    bar.set_label("Rank among all others, cohort and gallery: 1 is the closest, 2k would be the two thousandth")
     bar.ax.xaxis.set_major_formatter("{x:,.0f}")
     handles = [Patch(color=colour, label=short(name)) for name, colour in colour_of.items()]
     if len(handles) > 1:

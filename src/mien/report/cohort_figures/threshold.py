@@ -10,7 +10,7 @@ from mien.report.cohort_figures.ranks import group_colours
 from mien.report.figures.style import INK, PALE, panels
 from mien.report.figures.tsne import short
 
-SAME_COLOUR, DIFFERENT_COLOUR = "#2e8b57", "#8a8f98"
+SAME_COLOUR, DIFFERENT_COLOUR = "#a87f32", "#8a8f98"
 
 
 def draw(tables: Tables) -> Figure:
@@ -30,12 +30,14 @@ def draw(tables: Tables) -> Figure:
     shares.legend(loc="upper left", title="Two patients with the")
     roc.plot([0, 100], [0, 100], color=PALE, linewidth=0.8, linestyle="--")
     roc.plot([0, *different], [0, *same], color=INK, linewidth=1.6)
-    for group in groups:
+    for place, group in enumerate(groups):
         colour = colour_of[group.group]
         assert group.mean_distance is not None
-        shares.axvline(group.mean_distance, color=colour, linewidth=1.6)
-        place = 100 * (group.different_disorder_share or 0), 100 * (group.same_disorder_share or 0)
-        roc.plot(*place, "o", color=colour, markersize=9, markeredgecolor="white", label=short(group.group))
+        dashes = (5 * place, (5, 5 * (min(len(groups), 4) - 1))) if len(groups) > 1 else "-"  # equal ones are seen, too
+        shares.axvline(group.mean_distance, color=colour, linewidth=2, linestyle=dashes)
+        point = 100 * (group.different_disorder_share or 0), 100 * (group.same_disorder_share or 0)
+        size = 7 + 4 * (place % 3)
+        roc.plot(*point, "o", color=colour, label=short(group.group), ms=size, mew=2, fillstyle="none")
     roc.set(title="The same as a curve, with the groups on it", xlim=(0, 100), ylim=(0, 100), aspect="equal")
     roc.set(xlabel="Pairs with different disorders as close (%)", ylabel="Pairs with the same disorder as close (%)")
     roc.legend(title="Mean distance in the group", loc="lower right")
