@@ -64,20 +64,26 @@ def test_a_result_that_hangs_on_one_pair_says_on_whom(rng, gallery):
     assert group.hangs_on in {"twin", "new0"}
 
 
-def fused_rows(queries):
-    rows = np.stack([query.encodings.embeddings.mean(axis=0).ravel() for query in queries]).astype(np.float64)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+def rows_of_first_photos(queries):
+    rows = []
+    for query in queries:
+        photo_of = dict(zip(query.encodings.image_ids, query.encodings.embeddings, strict=True))
+        photo = photo_of[min(photo_of)].ravel().astype(np.float64)
+        rows.append(photo / np.linalg.norm(photo))
+    return np.array(rows)
 
 
 def test_a_group_is_compared_with_the_patients_of_each_near_disorder(rng):
     gallery = families(rng, disorders=6, patients=6)
     queries = families(rng, disorders=2, patients=4, prefix="new", seed=99).queries()[:4]
+    several = people(rng, 1, photos=3)[0].encodings  # one of them has three photos, the first of them last
+    queries[0] = Query(several.only([2, 1, 0]), queries[0].patient_id)
     found = analyse_cohort(gallery, queries)
     lines = found.tables["near_disorders"]
     assert len(lines) == 5
     for line in lines:
         of_disorder = [query for query in gallery.queries() if query.patient_id.startswith(f"p{line.disorder_id[1:]}-")]
-        rows = fused_rows([*queries, *of_disorder])
+        rows = rows_of_first_photos([*queries, *of_disorder])
         distances = 1 - rows @ rows.T
 
         def apart(members, distances=distances):
@@ -90,6 +96,8 @@ def test_a_group_is_compared_with_the_patients_of_each_near_disorder(rng):
         assert line.between_exact
         assert line.p_between == pytest.approx(as_far / len(ways))
         assert line.between_distance == pytest.approx(distances[:4, 4:].mean(), abs=1e-5)
+        own = [distances[a, b] for a, b in combinations(range(4), 2)]
+        assert line.within_distance == pytest.approx(np.mean(own), abs=1e-5)
     by_p = sorted(lines, key=lambda line: line.p_between)
     assert by_p[0].p_between_holm == pytest.approx(5 * by_p[0].p_between)  # Holm over all that were tested
 
@@ -108,6 +116,27 @@ def test_patients_of_a_known_disorder_are_not_closer_to_each_other_than_to_its_p
     assert "no closer to each other than to patients of d0" in in_words["known"] or (
         "not shown to be closer to each other than to patients of d0" in in_words["known"]
     )
+
+
+def test_patients_with_many_photos_are_told_from_their_own_disorder_as_rarely_as_others(monkeypatch):
+    rng = np.random.default_rng(3)
+    monkeypatch.setattr("mien.evaluation.group_statistics.DRAWS", 19)
+    monkeypatch.setattr("mien.evaluation.group_statistics.MATCHED_DRAWS", 19)
+    p_values = []
+    for _ in range(100):
+        faces = rng.standard_normal((2, 96))
+
+        def patient(face, photos):
+            return face + rng.standard_normal(96) + 2 * rng.standard_normal((photos, 96))
+
+        known = np.concatenate([patient(faces[number // 7], 1) for number in range(14)])
+        ids, disorder_ids = [f"p{number}" for number in range(14)], ["own"] * 7 + ["other"] * 7
+        gallery = Cohort.of(known, image_ids=ids, patient_ids=ids, disorder_ids=disorder_ids)
+        queries = [Query.of(patient(faces[0], 6), patient_id=f"new{number}") for number in range(7)]
+        lines = analyse_cohort(gallery, queries).tables["near_disorders"]
+        p_values += [line.p_between for line in lines if line.disorder_id == "own"]
+    assert len(p_values) == 100
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.1
 
 
 def test_a_disorder_that_too_few_have_is_not_tested(rng):

@@ -27,6 +27,7 @@ class Controls(NamedTuple):
     disorder_of_patient: Ints
     rows: Float32s
     distances: Float32s
+    first_image: Ints  # of each, by image id: its place in the roster
     photos: int  # of all of them
     with_several_disorders: int  # left out
 
@@ -60,7 +61,7 @@ def controls_of(index: GalleryIndex, left_out: Collection[str], progress: Progre
         distances[: some.stop, some] = distances[some, : some.stop].T
     np.fill_diagonal(distances, 0)
     photos = int((last - first).sum())
-    return Controls(patients, disorders, rows, distances, photos, len(np.unique(patient[~single])))
+    return Controls(patients, disorders, rows, distances, images[first], photos, len(np.unique(patient[~single])))
 
 
 def matching_controls(

@@ -82,7 +82,8 @@ class NearDisorder(NamedTuple):
     gallery_patients: int
     patients_with_it: int | None  # in whose prediction set it is
     p_value: float | None  # of so few, if it were the group's disorder
-    between_distance: float | None = None  # mean distance of a patient of the group to a gallery patient with it
+    within_distance: float | None = None  # mean distance of two patients of the group, by one photo of each
+    between_distance: float | None = None  # to a gallery patient with it, by one photo of each
     p_between: float | None = None  # that the two are as far apart, if the group had it, too
     p_between_holm: float | None = None
     between_exact: bool | None = None

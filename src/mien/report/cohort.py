@@ -125,7 +125,7 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
     if group.p_matched is not None:
         lines.append(f"Against patients of the same sex and age: {_p(group.p_matched)}.")
     if alike:  # who are not alike cannot be more alike than like others
-        lines += _against_known(of_group, group.mean_distance)
+        lines += _against_known(of_group)
     if group.p_between_holm is not None:
         more = "are closer" if group.p_between_holm < SHOWN else "are not shown to be closer"
         p_value = f"{_p(group.p_between_holm)}, corrected"
@@ -152,10 +152,11 @@ def _fits(group: GroupResult, likely: Sequence[NearDisorder]) -> str:
     return f"Of the gallery's disorders, this fits the group: {', '.join(names) or 'one that is farther away'}."
 
 
-def _against_known(near: Sequence[NearDisorder], within: float) -> list[str]:
+def _against_known(near: Sequence[NearDisorder]) -> list[str]:
     """Whether a group that is alike is more like itself than like the patients of the known disorders near it."""
-    nearer = [line for line in near if line.between_distance is not None and line.between_distance <= within]
-    tested = [line for line in near if line.p_between_holm is not None and line not in nearer]
+    compared = [line for line in near if line.p_between_holm is not None]
+    nearer = [line for line in compared if (line.between_distance or 0) <= (line.within_distance or 0)]
+    tested = [line for line in compared if line not in nearer]
     apart = [line for line in tested if (line.p_between_holm or 0) < SHOWN]
     said = []
     if apart:
@@ -263,7 +264,8 @@ NEAR = {
     "disorder_name": _Field("Name", str, numeric=False),
     "distance": _Field("Distance", _three),
     "gallery_patients": _Field("Gallery\npatients", str),
-    "between_distance": _Field("Mean distance\nto these", _three),
+    "within_distance": _Field("Mean distance of\nthe group, one\nphoto of each", _three),
+    "between_distance": _Field("To these, one\nphoto of each", _three),
     "p_between_holm": _Field("p, apart from\nthese (Holm)", _small),
     "patients_with_it": _Field("Patients with it in\ntheir prediction set", str),
     "p_value": _Field("p of so few, if\nit were theirs\n(uncorrected)", _small),
