@@ -145,7 +145,10 @@ def print_answer(
     print_rankings(rankings, evidence)
     legend = " Average: to the mean of the disorder's patients; nearest: to its most similar photo."
     if any(ranking.calibration for ranking in rankings):
-        legend += " *: in the prediction set. Ratio: how much likelier than none of these."
+        legend += (
+            " *: in the prediction set. Ratio: how much likelier this face is with the disorder"
+            " than with one that is not in the gallery, before the prior."
+        )
     console().print(f"\n[dim]Distances: smaller is closer.{legend}[/] {notice_for(gallery.encoder)}")
 
 

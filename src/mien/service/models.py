@@ -154,7 +154,9 @@ class RankedLine(BaseModel):
     gallery_images: int
     gallery_patients: int
     probability: float | None = Field(None, description="With a calibration; of all disorders and none of these, one.")
-    log10_likelihood_ratio: float | None = Field(None, description="Against none of these; capped.")
+    log10_likelihood_ratio: float | None = Field(
+        None, description="Against a disorder that is not in the gallery, before the prior; capped."
+    )
 
 
 class RankedDisorder(RankedLine):
