@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -69,8 +70,37 @@ def test_nobody_without_a_token_makes_the_log_grow_without_bound(gallery, anna, 
                 connection.recv(100)
         assert client.get("/gallery", headers={"authorization": f"Bearer {token}"}).status_code == 200
     lines = lines_of(capfd)
-    assert len([line for line in lines if line.get("person") is None]) <= 2 * (LINES_PER_MINUTE + 1)  # minutes may turn
+    for event in ("request", "uvicorn.error"):
+        of_strangers = [line for line in lines if line["event"] == event and line.get("person") is None]
+        assert LINES_PER_MINUTE <= len(of_strangers) <= 2 * LINES_PER_MINUTE  # minutes may turn
     assert [line["status"] for line in lines if line.get("person") == "anna"] == [200]
+
+
+def test_strangers_cannot_keep_an_error_out_of_the_log(gallery, anna, capfd, monkeypatch):
+    monkeypatch.setattr("mien.service.galleries.SECONDS_BETWEEN_CHECKS", 0.05)
+    said = ""
+    with client_of(gallery, tokens=anna[0]) as client:
+        for _ in range(LINES_PER_MINUTE + 10):
+            assert client.get("/x").status_code == 401
+        (gallery / "gallery.sqlite").write_bytes(b"no database")
+        for _ in range(400):
+            said += capfd.readouterr().err
+            if "run 'mien gallery verify'" in said:
+                break
+            time.sleep(0.05)
+    assert "run 'mien gallery verify'" in said
+
+
+def test_each_kind_of_line_has_its_own_room(capfd):
+    handler = LogLines(lambda: 0.0)
+    tokens = {"event": "error", "error": "FileNotFoundError", "todo": "run 'mien tokens list'"}
+    damaged = {"event": "error", "error": "CorruptGalleryError", "todo": "run 'mien gallery verify'"}
+    new = {"event": "new generation", "generation": 2}
+    for facts in [{"event": "request"}, tokens] * (LINES_PER_MINUTE + 1) + [damaged, new]:
+        handler.handle(logging.makeLogRecord({"facts": facts}))
+    lines = lines_of(capfd)
+    assert len(lines) == 2 * LINES_PER_MINUTE + 2
+    assert [line.get("error") or line["event"] for line in lines[-2:]] == ["CorruptGalleryError", "new generation"]
 
 
 def test_what_was_left_out_is_counted_in_the_next_minute(capfd):

@@ -1,7 +1,8 @@
 """The service's log: a JSON object per line on stderr, about requests and errors, never about patients.
 
 A line tells when, what, which route and who asked. It has no ids, no names of files and nothing of a query; and no
-messages of errors, which may quote such values. What anybody can cause who has no token is limited per minute.
+messages of errors, which may quote such values. Lines about no person are limited per minute, each kind for itself:
+a stranger's requests cannot keep an error out.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import logging
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-LINES_PER_MINUTE = 60  # about no person: 15 MB a day at most
+LINES_PER_MINUTE = 60  # about no person, of each kind: 15 MB a day at most
+KIND = ("event", "error", "todo", "message")  # facts that are constants: there are few kinds
 LOGGER = logging.getLogger("mien.service")
 SPEAKING = ("mien", "uvicorn")  # loggers whose messages, without their values, are constants
 
@@ -28,25 +31,29 @@ class LogLines(logging.Handler):
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.now = now
-        self.minute, self.written, self.left_out = 0, 0, 0
+        self.minute, self.left_out = 0, 0
+        self.written: Counter[tuple[Any, ...]] = Counter()  # lines of this minute, by kind
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes a record, if it is about a person or there is room in this minute."""
+        """Writes a record, if it is about a person or there is room for its kind in this minute."""
         facts: dict[str, Any] = getattr(record, "facts", None) or facts_of_record(record)
-        if facts.get("person") is None and not self._has_room(record):
+        if facts.get("person") is None and not self._has_room(record, facts):
             return
         self._write(record, facts)
 
-    def _has_room(self, record: logging.LogRecord) -> bool:
+    def _has_room(self, record: logging.LogRecord, facts: dict[str, Any]) -> bool:
         minute = int(self.now() // 60)
         if minute != self.minute:
             left_out = self.left_out
-            self.minute, self.written, self.left_out = minute, 0, 0
+            self.minute, self.left_out = minute, 0
+            self.written.clear()
             if left_out:
                 self._write(record, {"event": "lines left out", "lines": left_out})
-        self.written += 1
-        self.left_out += self.written > LINES_PER_MINUTE
-        return self.written <= LINES_PER_MINUTE
+        kind = tuple(facts.get(name) for name in KIND)
+        self.written[kind] += 1
+        has_room = self.written[kind] <= LINES_PER_MINUTE
+        self.left_out += not has_room
+        return has_room
 
     def _write(self, record: logging.LogRecord, facts: dict[str, Any]) -> None:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
