@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mien.service.tokens import add_people
+from mien.service.wrong_tokens import FREE
 from mien.storage.gallery import Gallery
 
 from services import TOKEN, assert_problem, client_of
@@ -65,6 +66,18 @@ def test_metrics_count_and_name_nobody(gallery, tokens):
     assert found["mien_gallery_patients",] == len(roster.patient_ids)
     assert found["mien_gallery_disorders",] == len(roster.disorders)
     assert samples(others)["mien_requests_total", ("route", "/metrics"), ("status", "200")] == 1
+
+
+def test_wrong_tokens_are_counted_while_their_address_has_to_wait(gallery, tokens):
+    path, headers = tokens
+    with client_of(gallery, tokens=path) as client:
+        assert client.get("/metrics", headers=headers["metrics"]).status_code == 200
+        wrong = [client.get("/gallery", headers={"authorization": "Bearer wrong"}).status_code for _ in range(FREE + 2)]
+        assert wrong[-1] == 429
+        assert client.get("/gallery", headers=headers["rank"]).status_code == 429  # right, but never let in from there
+        assert client.get("/gallery").status_code == 401
+        found = samples(client.get("/metrics", headers=headers["metrics"]).text)
+    assert found["mien_rejected_logins_total",] == FREE + 2
 
 
 def test_each_service_counts_for_itself(gallery):

@@ -120,13 +120,14 @@ class AccessChecks:
         except (MienError, OSError) as error:  # nobody is let in until it is mended
             log_error(error, "run 'mien tokens list'")
             raise Problem(500, "tokens-unreadable", "the file of tokens cannot be read; the log says why") from error
+        if token and person is None:
+            self.rejected()
         if token and (seconds := self.wrong_tokens.seconds_to_wait(address, person and person.token_sha256)):
             wait = {"Retry-After": str(ceil(seconds))}
             raise Problem(429, "wrong-tokens", "too many wrong tokens came from this address: wait", headers=wait)
         if person is None:
             if token:
                 self.wrong_tokens.count(address)
-                self.rejected()
             asked = {"WWW-Authenticate": 'Basic realm="mien", charset="UTF-8"'}
             raise Problem(401, "no-token", "send the token as bearer token, or as password of any user", headers=asked)
         self.wrong_tokens.remember(address, person.token_sha256)
