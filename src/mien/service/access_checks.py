@@ -126,9 +126,11 @@ class AccessChecks:
             wait = {"Retry-After": str(ceil(seconds))}
             raise Problem(429, "wrong-tokens", "too many wrong tokens came from this address: wait", headers=wait)
         if person is None:
+            asked = {"WWW-Authenticate": 'Basic realm="mien", charset="UTF-8"'}
             if token:
                 self.wrong_tokens.count(address)
-            asked = {"WWW-Authenticate": 'Basic realm="mien", charset="UTF-8"'}
+                unknown = "this token is not known (mistyped, or revoked)"
+                raise Problem(401, "unknown-token", unknown, headers=asked)
             raise Problem(401, "no-token", "send the token as bearer token, or as password of any user", headers=asked)
         self.wrong_tokens.remember(address, person.token_sha256)
         return person
