@@ -6,13 +6,20 @@ if [ $# -ne 1 ] || [ -e "$1" ]; then
   echo "usage: sh install.sh FOLDER, and FOLDER must not exist: each version gets its own" >&2
   exit 2
 fi
-mkdir -p "$1"
-folder=$(cd "$1" && pwd)
+mkdir -p -- "$1"
+case $1 in /*) folder=$1 ;; *) folder=$PWD/$1 ;; esac # cd would take - for the last folder
+folder=$(CDPATH= cd -- "$folder" && pwd)
 trap 'rm -rf "$folder"' EXIT # nothing half installed is left
-cd "$(dirname "$0")"
+CDPATH= cd -- "$(dirname -- "$0")"
 python=${PYTHON:-python3}
 if ! sha256sum --quiet --check --strict SHA256SUMS; then
   echo "install.sh: the bundle is damaged or was changed: bring it here again" >&2
+  exit 1
+fi
+if ! find . -type f ! -path ./SHA256SUMS | while read -r file; do
+  cut -c 67- SHA256SUMS | grep -qxF -e "${file#./}" || { echo "$file"; exit 1; }
+done >&2; then
+  echo "install.sh: this file is not in SHA256SUMS: bring the bundle here again" >&2
   exit 1
 fi
 here=$("$python" -c "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())")

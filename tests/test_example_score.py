@@ -111,10 +111,27 @@ def test_an_installed_package_can_name_it(tmp_path, monkeypatch):
     ("score", "says"),
     [
         ("nothing", "unknown score"),
-        ("no.such.module:SCORE", "no score at"),
+        ("no.such.module:SCORE", "no score at .* on PYTHONPATH"),
         ("mien:FULL", "is not a mien Score"),
     ],
 )
 def test_a_score_that_is_none_is_refused(score, says):
     with pytest.raises(ValueError, match=says):
         Method(score=score)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def (:", "line 1 is not Python: "),
+        ("import no_such_module_either", "No module named 'no_such_module_either'"),
+        ("OTHER = 1", "has no attribute 'SCORE'"),
+    ],
+)
+def test_a_mistake_in_a_file_that_was_found_is_named_without_advice_on_its_place(tmp_path, monkeypatch, text, says):
+    name = f"score_of_{abs(hash(text))}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=says) as caught:
+        Method(score=f"{name}:SCORE")
+    assert "PYTHONPATH" not in str(caught.value)

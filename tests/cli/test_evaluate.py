@@ -232,6 +232,9 @@ def test_ranks_are_written_in_three_formats_and_never_over_a_file(mien, small_fo
     assert code == 1
     assert "--force" in err
     assert mien(*evaluate, "--out", tmp_path / "r.parquet", "--calibration")[0] == 2
+    code, _, err = mien("evaluate", "--cohort", tmp_path / "not read", "--out", tmp_path / "none" / "r.tsv")
+    assert code == 1
+    assert f"{tmp_path / 'none' / 'r.tsv'}: there is no folder" in " ".join(err.split())
 
 
 def test_what_a_folder_has_beside_its_version_is_noted(mien, small_folder):

@@ -80,10 +80,23 @@ def test_a_refused_table_changes_nothing(mien, gallery):
     assert Gallery.open(gallery).generation == 1
 
 
+def test_a_table_of_other_disorders_is_refused_and_the_old_one_stays(mien, described, tmp_path):
+    before = Gallery.open(described)
+    (tmp_path / "other.csv").write_text("disorder_id,gene_symbol\nx1,A\nx2,B\n")
+    code, _, err = mien("gallery", "describe", described, "--disorders", tmp_path / "other.csv")
+    assert code == 1
+    assert "the gallery has none of these disorders: 'x1', 'x2': check the ids; what was said before stays" in err
+    after = Gallery.open(described)
+    assert (after.generation, after.descriptions) == (before.generation, before.descriptions)
+
+
 def test_genes_in_every_form(mien, described, one_patient, tmp_path):
     _, out, _ = mien("rank", "--gallery", described, *one_patient, "--by", "gene", "--json", "--top", "2")
     [query] = json.loads(out)["queries"]
-    assert len(query["genes"]) == len(query["disorders"]) == 2
+    assert len(query["disorders"]) == 2
+    assert [line["rank"] for line in query["genes"]] == [1, 2, 2]  # a tie is not cut
+    _, out, _ = mien("rank", "--gallery", described, *one_patient, "--format", "genes-tsv", "--top", "2")
+    assert [line["rank"] for line in csv.DictReader(io.StringIO(out), delimiter="\t")] == ["1", "2", "2"]
     assert list(query["genes"][0])[:2] == ["rank", "gene_symbol"]
     assert query["not_described"] == sorted(query["not_described"], key=query["not_described"].index)
     for name in ("genes.tsv", "genes.parquet", "genes.json"):
@@ -222,3 +235,13 @@ def test_a_broken_packet_ends_the_command(mien, gallery, tmp_path):
     assert code == 1
     assert "anna.json" in err
     assert "'gone.jpg' is not there" in err
+
+
+def test_images_of_nobody_are_one_patient_and_that_is_said(mien, gallery, one_patient, tmp_path):
+    table = pq.read_table(one_patient[1]).slice(0, 3).drop_columns(["patient_id", "disorder_id"])
+    pq.write_table(table, tmp_path / "nobody.parquet")
+    code, out, err = mien("rank", "--gallery", gallery, "--encodings", tmp_path / "nobody.parquet", "--json")
+    assert code == 0, err
+    assert len(json.loads(out)["queries"]) == 1
+    assert "no column patient_id and no --metadata: all 3 images are taken as one patient" in err
+    assert "one patient" not in mien("rank", "--gallery", gallery, *one_patient, "--json")[2]

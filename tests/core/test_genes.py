@@ -61,6 +61,9 @@ def test_genes_are_ranked_as_by_plain_loops(seed):
     assert [line.distance for line in answer.genes] == sorted(line.distance for line in answer.genes)
     assert set(answer.not_described) == {disorder_id for _, disorder_id in order} - set(table)
     assert answer.disorders == whole.disorders
+    for top in range(1, len(expected) + 1):
+        [short] = rank_genes(described(cohort, descriptions), query, FULL, top=top)
+        assert sorted(line.rank for line in short.genes) == sorted(own[0] for own in expected.values() if own[0] <= top)
     evidence = {line.disorder_id: line for line in whole.disorders}
     for line in answer.genes:
         own = evidence[line.disorder_id]
@@ -124,6 +127,11 @@ def test_a_short_list_has_the_numbers_of_the_long_one():
     short = with_genes(RANKING, TABLE, top=2)
     assert short.genes == with_genes(RANKING, TABLE).genes[:2]
     assert [line.disorder_id for line in short.disorders] == ["A", "B"]
+
+
+@pytest.mark.parametrize(("top", "kept"), [(1, 2), (2, 2), (3, 4)])
+def test_a_short_list_does_not_cut_what_is_as_far_away(top, kept):
+    assert with_genes(RANKING, TABLE, top=top).genes == with_genes(RANKING, TABLE).genes[:kept]
 
 
 def test_a_calibrated_gallery_says_how_likely_a_gene_is(rng):

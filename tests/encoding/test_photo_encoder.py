@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidFileError, MienError
+from mien.core.errors import InvalidFileError, InvalidPhotoError, MienError
 from mien.core.progress import silent
 from mien.encoding.alignment import views_of
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
-from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, EncodedPhoto, Photo, RefusedPhoto
+from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, EncodedPhoto, Photo, RefusedPhoto, read_photo
 from mien.encoding.quality import PhotoFacts, odd_pairs, pose, sharpness
 
 SCRIPT = run_path(str(Path(__file__).parents[2] / "scripts" / "faces.py"))
@@ -324,6 +324,11 @@ def test_links_below_a_folder_are_named_or_followed(tmp_path):
     assert said == ["5 links were not followed, --follow-links does that: 'loop', 'out', '4.jpg', 'gone.jpg', 'sub/up'"]
     followed = find_photos([folder], follow_links=True, say=said.append)
     assert list(followed) == ["1.jpg", "4.jpg", "gone.jpg", "out/3.jpg", "sub/2.jpg"]  # each folder once
+    (folder / "self.jpg").symlink_to("self.jpg")
+    assert "self.jpg" in find_photos([folder], follow_links=True)
+    with pytest.raises(InvalidPhotoError, match="it cannot be read: Too many levels of symbolic links"):
+        read_photo(folder / "self.jpg")
+    (folder / "self.jpg").unlink()
     (tmp_path / "links").symlink_to(folder)
     assert list(find_photos([tmp_path / "links", folder / "4.jpg"], say=said.append)) == ["1.jpg", "sub/2.jpg", "4.jpg"]
     (tmp_path / "only").mkdir()

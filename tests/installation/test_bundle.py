@@ -65,6 +65,26 @@ def test_a_bundle_for_another_python_is_refused(small_bundle, tmp_path):
     assert not (tmp_path / "here").exists()
 
 
+def test_a_file_that_is_not_listed_is_refused(small_bundle, tmp_path):
+    (small_bundle / "wheels" / "b.whl").write_bytes(b"another wheel")
+    refused = run("sh", small_bundle / "install.sh", "here", folder=tmp_path)
+    assert refused.returncode == 1
+    assert "wheels/b.whl" in refused.stderr
+    assert "not in SHA256SUMS" in refused.stderr
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize("name", ["here", "-"])
+def test_the_folder_is_the_one_that_was_named(small_bundle, tmp_path, monkeypatch, name):
+    (tmp_path / "elsewhere" / name).mkdir(parents=True)
+    monkeypatch.setenv("CDPATH", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("OLDPWD", str(tmp_path / "elsewhere"))
+    refused = run("sh", "small/install.sh", name, folder=tmp_path)
+    assert "this bundle is for cpython-27 amiga" in refused.stderr
+    assert not (tmp_path / name).exists()
+    assert (tmp_path / "elsewhere" / name).exists()
+
+
 def test_a_folder_that_exists_is_left_alone(small_bundle, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "file").touch()

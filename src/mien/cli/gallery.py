@@ -11,7 +11,7 @@ import typer
 
 from mien.cli import options, show
 from mien.core.encoder import Encoder
-from mien.core.errors import GalleryError, shown_ids
+from mien.core.errors import GalleryError, InvalidFileError, shown_ids
 from mien.report.gallery import description_document, gallery_document
 from mien.storage.backup import Copied, back_up
 from mien.storage.backup import restore as restore_backup
@@ -144,6 +144,10 @@ def describe(
 ) -> None:
     """Say what disorders are called and which genes they have, in the place of all that was said before."""
     descriptions = read_disorders(disorders)
+    known = {disorder.disorder_id for disorder in Gallery.open(directory).roster.disorders}
+    if not known & descriptions.keys():
+        what = f"the gallery has none of these disorders: {shown_ids(descriptions)}"
+        raise InvalidFileError(disorders, [f"{what}: check the ids; what was said before stays"])
     with show.progress("storing"):
         generation = Gallery.describe(directory, descriptions.values())
     document = description_document(Gallery.open(directory))
@@ -200,7 +204,10 @@ def restore(
 
 @app.command()
 def upgrade(directory: Directory, json: options.JsonOption = False) -> None:
-    """Bring a gallery of an earlier version to the present format; otherwise the first command that writes does it."""
+    """Bring a gallery of an earlier version to the present format, as any command does that opens it and may write.
+
+    Back up first with `mien gallery backup`, which does not upgrade.
+    """
     before = state_of(directory)
     with show.progress("upgrading"):
         restore_index(directory)

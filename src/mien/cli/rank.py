@@ -204,5 +204,8 @@ def _encoded_queries(source: Source) -> tuple[list[Query], dict[str, Any]]:
     with show.progress("reading encodings") as report:
         queries, left_out = load_queries(source, report)
     show.print_left_out(left_out)
+    if queries[0].patient_id is None and (count := len(queries[0].encodings.image_ids)) > 1:
+        tables = "--metadata names no patient" if source.metadata else "no --metadata"
+        show.note(f"no column patient_id and {tables}: all {count:,} images are taken as one patient")
     missing = left_out.images_without_encoding
     return queries, {"images_without_encoding": missing} if missing else {}

@@ -46,7 +46,7 @@ def with_genes(
     prior: Mapping[str, float] | None = None,
     top: int | None = None,
 ) -> Ranking:
-    """A ranking of all disorders with its genes, the closest first; both lists are cut to `top` lines.
+    """A ranking of all disorders with its genes, the closest first; both are cut after rank `top`.
 
     A gene is as far away as its nearest disorder, and genes as far away as each other have the same rank. With a
     calibration its probability is the sum of those of its disorders (eq:gene-probability), its likelihood ratio their
@@ -65,9 +65,10 @@ def with_genes(
         key=lambda one: (one.distance, one.disorder_id, one.gene_symbol or ""),
     )
     distances = [gene.distance for gene in genes]
+    ranked = (gene._replace(rank=bisect_left(distances, gene.distance) + 1) for gene in genes)
     return ranking._replace(
         disorders=ranking.disorders[:top],
-        genes=tuple(gene._replace(rank=bisect_left(distances, gene.distance) + 1) for gene in genes[:top]),
+        genes=tuple(gene for gene in ranked if top is None or gene.rank <= top),
         not_described=tuple(line.disorder_id for line in ranking.disorders if line.disorder_id not in descriptions),
     )
 

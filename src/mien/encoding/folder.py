@@ -30,7 +30,7 @@ def find_photos(
     links: list[str] | None = None if follow_links else []
     for path, image_id in _listed(paths, problems, links):
         key = _short(path.name) if short_ids else image_id
-        if path.resolve() in own_files:
+        if Path(os.path.realpath(path)) in own_files:  # which takes links that go in circles
             continue
         if wanted is not None and key not in wanted:
             found.setdefault(key, path)

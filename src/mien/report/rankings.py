@@ -235,6 +235,8 @@ def check_out(path: Path, *, inputs: Sequence[Path], galleries: Sequence[Path], 
     inside = any(path.resolve().is_relative_to(gallery.resolve()) for gallery in galleries)
     if inside or path.resolve() in [file.resolve() for file in inputs]:
         raise MienError(f"{path}: this would overwrite the gallery or the input: choose another name")
+    if not path.parent.is_dir():
+        raise MienError(f"{path}: there is no folder {path.parent}: make it, or choose another name")
 
 
 def _cell(value: Any) -> Any:

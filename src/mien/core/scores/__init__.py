@@ -49,9 +49,13 @@ def score_named(name: str) -> Score:
         )
     try:
         return _checked(getattr(import_module(module), attribute), name)
+    except SyntaxError as error:
+        where = f"{error.filename}, line {error.lineno}"
+        raise InvalidMethodError(f"no score at {name!r}: {where} is not Python: {error.msg}") from error
     except (ImportError, AttributeError, ValueError) as error:
-        advice = "is the package installed, or on PYTHONPATH?"
-        raise InvalidMethodError(f"no score at {name!r} ({error}): {advice}") from error
+        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        advice = ": is the package installed, or on PYTHONPATH?" if missing else ""
+        raise InvalidMethodError(f"no score at {name!r} ({error}){advice}") from error
 
 
 def _checked(found: object, place: str) -> Score:
