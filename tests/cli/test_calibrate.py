@@ -56,6 +56,7 @@ def test_a_calibrated_gallery_answers_with_probabilities(mien, gallery, patient)
     assert "with a probability of" in " ".join(out.split())
     assert "with the disorder than with one that is not in the gallery, before the prior." in " ".join(out.split())
     assert "the disorder is not in this gallery" in " ".join(out.split())
+    assert " ".join(out.split()).count("probability; *: in the prediction set") == 1
     tsv = gallery.parent / "answer.tsv"
     mien("rank", "--gallery", gallery, "--encodings", patient, "--out", tsv)
     header = tsv.read_text().splitlines()[0].split("\t")

@@ -68,8 +68,10 @@ def test_a_report_has_figures_tables_numbers_and_one_page(mien, rng, tmp_path, g
 
 def test_without_groups_all_patients_are_one_and_pairs_are_named(mien, rng, tmp_path, gallery):
     cohort = write_cohort(tmp_path / "c.csv", rng, None)
-    code, printed, _ = mien("cohort", cohort, "--gallery", gallery, "--out", tmp_path / "out")
+    code, printed, error = mien("cohort", cohort, "--gallery", gallery, "--out", tmp_path / "out")
     assert code == 0
+    assert "no column group: the 5 patients are one group" in error
+    assert "never gives a diagnosis" in " ".join(printed.split())
     assert "all patients  5 patients, more alike than gallery patients with different disorders" in printed
     page = (tmp_path / "out" / "index.html").read_text()
     assert "pairs are closer than chance" in page

@@ -113,10 +113,11 @@ def of_export(folder):
 
 
 def of_backup(folder):
-    """The gallery, and the backup: opened in a copy, because opening makes an index."""
+    """The gallery and its copies: opened elsewhere, because opening makes an index."""
     with TemporaryDirectory(dir=folder.parent) as elsewhere:
-        copy = shutil.copytree(folder / "backup", Path(elsewhere) / "backup") if (folder / "backup").exists() else None
-        return {**answer(folder / "gallery"), "backup": None if copy is None else answer(copy)}
+        there = [name for name in ("backup", "restored") if (folder / name).exists()]
+        copies = {name: answer(shutil.copytree(folder / name, Path(elsewhere) / name)) for name in there}
+        return {**answer(folder / "gallery"), **copies}
 
 
 def of_tokens(folder):
@@ -176,20 +177,15 @@ OPERATIONS = [
         a_gallery,
         lambda at: ["gallery", "backup", at / "gallery", "--out", at / "backup"],
         of_backup,
+        done="is taken",
     ),
     Operation(
-        "gallery backup --force",
+        "gallery restore",
         4,
         a_gallery_and_an_older_backup,
-        lambda at: ["gallery", "backup", at / "gallery", "--out", at / "backup", "--force"],
+        lambda at: ["gallery", "restore", at / "backup", at / "restored"],
         of_backup,
-    ),
-    Operation(
-        "gallery restore --force",
-        4,
-        a_gallery_and_an_older_backup,
-        lambda at: ["gallery", "restore", at / "backup", at / "gallery", "--force"],
-        of_backup,
+        done="is taken",
     ),
     Operation("calibrate", 1, a_gallery, lambda at: ["calibrate", "--gallery", at / "gallery"]),
 ]

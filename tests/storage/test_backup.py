@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mien import Gallery, Query, rank
-from mien.core.errors import CorruptGalleryError, GalleryError
+from mien.core.errors import CorruptGalleryError, GalleryError, MienError
 from mien.storage.backup import back_up, restore
 from mien.storage.gallery import state_of
 from mien.storage.verification import problems
@@ -114,39 +114,55 @@ def test_backups_are_private_and_without_an_index(directory, tmp_path):
     assert (tmp_path / "restored").stat().st_mode & 0o777 == 0o700
 
 
-def test_what_exists_is_refused_without_force(directory, tmp_path):
+def test_only_a_new_place_or_an_empty_directory_is_taken(directory, tmp_path):
     back_up(directory, tmp_path / "backup")
     Gallery.add(directory, more(2))
-    for action in (lambda: back_up(directory, tmp_path / "backup"), lambda: restore(tmp_path / "backup", directory)):
-        with pytest.raises(GalleryError, match=r"holds a gallery: choose another directory, or .* --force"):
-            action()
-    assert (state_of(tmp_path / "backup").generation, state_of(directory).generation) == (1, 2)
-    back_up(directory, tmp_path / "backup", force=True)
-    assert seen(tmp_path / "backup") == seen(directory)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("somebody's only copy")
-    with pytest.raises(GalleryError, match="not empty and holds no gallery"):
-        back_up(directory, tmp_path / "other", force=True)
+    (tmp_path / "file").write_text("somebody's only copy")
+    (tmp_path / "empty").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "not there")
+    for name in ("backup", "other", "file", "link", "nowhere"):
+        for source in (directory, tmp_path / "backup"):
+            for action in (back_up, restore):
+                with pytest.raises(MienError, match=r"is taken: give a new name|lies inside"):
+                    action(source, tmp_path / name)
+    with pytest.raises(MienError, match="is taken"):
+        restore(tmp_path / "backup", directory)
+    assert (state_of(tmp_path / "backup").generation, state_of(directory).generation) == (1, 2)
+    back_up(directory, tmp_path / "empty")
+    assert (tmp_path / "empty").stat().st_mode & 0o777 == 0o700
+    assert seen(tmp_path / "empty") == seen(directory)
+    assert not list(tmp_path.glob("*.new"))
 
 
-def test_an_older_backup_is_not_mistaken_for_a_lost_import(directory, tmp_path):
-    back_up(directory, tmp_path / "backup")
+def test_a_directory_that_fills_meanwhile_stays_as_it_is(directory, tmp_path, monkeypatch):
+    def fills(*_):
+        (tmp_path / "backup").mkdir()
+        (tmp_path / "backup" / "thesis.txt").write_text("somebody's only copy")
+
+    monkeypatch.setattr("mien.storage.backup.finish", fills)
+    with pytest.raises(GalleryError, match="not empty"):
+        back_up(directory, tmp_path / "backup")
+    assert [path.name for path in (tmp_path / "backup").iterdir()] == ["thesis.txt"]
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_a_backup_takes_the_place_of_a_damaged_gallery_by_renaming(directory, tmp_path):
     before = seen(directory)
+    back_up(directory, tmp_path / "backup")
     Gallery.add(directory, more(2))
     served = Gallery.open(directory)
-    restore(tmp_path / "backup", directory, force=True)
+    (directory / "gallery.sqlite").write_bytes(b"no database")
+    restore(tmp_path / "backup", tmp_path / "restored")
+    directory.rename(tmp_path / "damaged")
+    (tmp_path / "restored").rename(directory)
     assert seen(directory) == before
     assert list(problems(directory)) == []
-    assert Gallery.add(directory, more(3)).generation == 2
-    assert seen(directory) != before
-    assert served.generation == 2  # who had it open keeps what was there
-
-
-def test_nothing_of_patients_who_came_after_a_backup_stays(directory, tmp_path):
-    back_up(directory, tmp_path / "backup")
-    Gallery.add(directory, more(2))
-    restore(tmp_path / "backup", directory, force=True)
     assert not any(b"more2-" in path.read_bytes() for path in directory.iterdir())
+    assert Gallery.add(directory, more(3)).generation == 2
+    assert served.generation == 2  # who had it open keeps what was there
 
 
 def test_a_lost_import_after_a_restore_is_still_noticed(directory, tmp_path):
@@ -159,40 +175,13 @@ def test_a_lost_import_after_a_restore_is_still_noticed(directory, tmp_path):
         Gallery.open(tmp_path / "restored")
 
 
-def test_removed_patients_whom_a_backup_brings_back_are_named(directory, tmp_path, mien):
+def test_that_removed_patients_are_in_an_older_backup_is_said(directory, tmp_path, mien):
     back_up(directory, tmp_path / "backup")
     mien("gallery", "remove-patient", directory, "p2-3", "p0-1")
-    code, out, err = mien("gallery", "restore", tmp_path / "backup", directory, "--force", "--json")
+    code, out, err = mien("gallery", "restore", tmp_path / "backup", tmp_path / "restored", "--json")
     assert code == 0
-    assert json.loads(out)["patients_brought_back"] == ["p0-1", "p2-3"]
-    assert "2 patients are back" in err.replace("\n", " ")
-    assert "'p0-1', 'p2-3'" in err.replace("\n", " ")
-    (directory / "gallery.sqlite").write_bytes(b"no database")  # nobody knows who was in it
-    for where in (["elsewhere"], ["gallery", "--force"]):
-        code, _, err = mien("gallery", "restore", tmp_path / "backup", tmp_path / where[0], *where[1:])
-        assert code == 0
-        assert "removed after this backup are in it" in err.replace("\n", " ")
-
-
-@pytest.mark.parametrize("damage", ["header", "half", "log", "record", "nothing left"])
-def test_a_damaged_gallery_is_replaced_with_force(directory, tmp_path, damage):
-    before = seen(directory)
-    back_up(directory, tmp_path / "backup")
-    Gallery.add(directory, more(2))
-    path = directory / "gallery.sqlite"
-    if damage == "header":
-        path.write_bytes(b"no database" + path.read_bytes()[11:])
-    elif damage == "half":
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    elif damage == "log":
-        (directory / "gallery.sqlite-wal").write_bytes(b"no log")
-    elif damage == "record":
-        (directory / "gallery.generation").write_bytes(b"no record")
-    else:
-        path.write_bytes(b"")
-    restore(tmp_path / "backup", directory, force=True)
-    assert seen(directory) == before
-    assert list(problems(directory)) == []
+    assert json.loads(out)["patients"] == len(Gallery.open(directory).roster.patient_ids) + 2
+    assert "removed after this backup are in it" in err.replace("\n", " ")
 
 
 def test_a_damaged_gallery_is_not_backed_up(directory, tmp_path, cohort):
@@ -211,11 +200,11 @@ def test_no_flipped_bit_of_a_backup_gives_another_gallery(directory, tmp_path):
     for bit in rng.integers(8 * len(whole), size=40).tolist():
         flip(path, bit)
         try:
-            restore(tmp_path / "backup", tmp_path / "restored", force=True)
+            restore(tmp_path / "backup", tmp_path / f"restored {bit}")
         except GalleryError:
             refused += 1
         else:
-            assert seen(tmp_path / "restored") == before
+            assert seen(tmp_path / f"restored {bit}") == before
         path.write_bytes(whole)
     assert refused
 
@@ -228,39 +217,71 @@ def test_a_backup_with_bytes_of_a_removed_patient_is_not_made(directory, tmp_pat
 
 
 def test_planted_links_are_not_followed(directory, tmp_path):
-    victim = tmp_path / "victim"
+    victim, folder = tmp_path / "victim", tmp_path / "folder"
     victim.write_bytes(b"somebody's only copy")
-    for name in ("gallery.sqlite", "gallery.generation", "gallery.generation.new"):
-        out = tmp_path / f"backup {name}"
-        out.mkdir()
-        (out / name).symlink_to(victim)
-        with pytest.raises(GalleryError, match=r"is a link|holds no gallery"):
-            back_up(directory, out, force=True)
-        assert victim.read_bytes() == b"somebody's only copy"
+    folder.mkdir()
+    (folder / "gallery.sqlite").write_bytes(b"somebody's only copy")
+    for name in ("gallery.sqlite", "gallery.generation", "gallery.generation.new"):  # in what looks like a left-over
+        (tmp_path / f"{name}.new").mkdir()
+        (tmp_path / f"{name}.new" / name).symlink_to(victim)
+        back_up(directory, tmp_path / name)
+        assert not any(path.is_symlink() for path in (tmp_path / name).iterdir())
+    (tmp_path / "backup.new").symlink_to(folder)
+    with pytest.raises(GalleryError, match=r"backup\.new"):
+        back_up(directory, tmp_path / "backup")
+    assert {victim.read_bytes(), (folder / "gallery.sqlite").read_bytes()} == {b"somebody's only copy"}
+
+
+def test_left_overs_are_deleted_and_other_files_are_not(directory, tmp_path):
+    leftover = tmp_path / "backup.new"
+    leftover.mkdir(mode=0o755)
+    (leftover / "gallery.sqlite").write_bytes(b"half")
+    (leftover / "index-1.json").write_bytes(b"half")
     back_up(directory, tmp_path / "backup")
-    (tmp_path / "backup" / "gallery.generation").unlink()
-    (tmp_path / "backup" / "gallery.generation").symlink_to(victim)
-    Gallery.add(directory, more(2))
-    back_up(directory, tmp_path / "backup", force=True)
-    assert victim.read_bytes() == b"somebody's only copy"
-    assert not any(path.is_symlink() for path in (tmp_path / "backup").iterdir())
+    assert seen(tmp_path / "backup") == seen(directory)
+    assert not leftover.exists()
+    shutil.rmtree(tmp_path / "backup")
+    leftover.mkdir()
+    (leftover / "thesis.txt").write_text("somebody's only copy")
+    with pytest.raises(MienError, match=r"thesis\.txt is in the way"):
+        back_up(directory, tmp_path / "backup")
 
 
 def test_a_backup_does_not_lie_in_its_gallery(directory):
     for out in (directory, directory / "backup"):
         with pytest.raises(GalleryError, match="lies inside the gallery"):
-            back_up(directory, out, force=True)
+            back_up(directory, out)
 
 
-@pytest.mark.parametrize("step", ["sync_directory", "finish"])
-def test_a_copy_that_was_cut_off_is_finished_without_force(directory, tmp_path, monkeypatch, step):
-    def killed(*_):
+def test_two_backups_to_one_place_do_not_mix(directory, tmp_path, monkeypatch):
+    said = []
+
+    def meanwhile(*_):
+        with pytest.raises(MienError, match="another process is writing there") as refused:
+            back_up(directory, tmp_path / "backup")
+        said.append(refused)
+
+    monkeypatch.setattr("mien.storage.backup.finish", meanwhile)
+    back_up(directory, tmp_path / "backup")
+    assert len(said) == 1
+    assert list(problems(tmp_path / "backup")) == []
+
+
+@pytest.mark.parametrize("step", ["finish", "restore_index", "problems_of_database"])
+def test_a_copy_that_fails_leaves_nothing(directory, tmp_path, monkeypatch, step):
+    back_up(directory, tmp_path / "backup")
+    calls = []
+
+    def fails(*_):
+        calls.append(step)
+        if step == "problems_of_database" and len(calls) == 1:
+            return []
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"mien.storage.backup.{step}", killed)
+        patch.setattr(f"mien.storage.backup.{step}", fails)
         with pytest.raises(KeyboardInterrupt):
-            back_up(directory, tmp_path / "backup")
-    back_up(directory, tmp_path / "backup")
-    assert (tmp_path / "backup" / "gallery.generation").exists()
-    assert seen(tmp_path / "backup") == seen(directory)
+            restore(tmp_path / "backup", tmp_path / "restored")
+    assert {path.name for path in tmp_path.iterdir()} == {"gallery", "backup"}
+    restore(tmp_path / "backup", tmp_path / "restored")
+    assert seen(tmp_path / "restored") == seen(directory)

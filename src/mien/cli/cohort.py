@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mien.cli import options, show
+from mien.core.answers import notice_for
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.errors import shown_ids
@@ -55,6 +56,8 @@ def cohort(
     queries, photos = _queries(patients, metadata or (), how, opened.encoder)
     tables = [path for path in (*(metadata or ()), patients) if path.suffix.lower() in TABLES and path.is_file()]
     groups = next((found for path in tables if (found := read_groups(path, queries)) is not None), None)
+    if groups is None:
+        show.note(f"no column group: the {len(queries):,} patients are one group")
     known = read_image_metadata(facts) if facts else None
     with show.progress("comparing") as report:
         analysis = analyse_cohort(opened, queries, groups, facts_of_image=known, seed=seed, progress=report)
@@ -66,7 +69,7 @@ def cohort(
     if json:
         show.print_json(cohort_document(analysis, opened))
     else:
-        _print(analysis, out)
+        _print(analysis, out, notice_for(opened.encoder))
 
 
 def _queries(
@@ -90,7 +93,7 @@ def _queries(
     return queries, photos
 
 
-def _print(analysis: CohortAnalysis, out: Path) -> None:
+def _print(analysis: CohortAnalysis, out: Path, notice: str) -> None:
     from mien.evaluation.cohort_rows import GroupResult, NearDisorder, strongest_first  # noqa: PLC0415
     from mien.report.cohort import group_in_words  # noqa: PLC0415
     from mien.report.reproduction import PAGE  # noqa: PLC0415
@@ -98,4 +101,7 @@ def _print(analysis: CohortAnalysis, out: Path) -> None:
     near = rows_of(analysis.tables, "near_disorders", NearDisorder)
     for group in strongest_first(rows_of(analysis.tables, "groups", GroupResult)):
         show.console().print(f"[bold]{show.text(group.group)}[/]  {show.text(' '.join(group_in_words(group, near)))}\n")
+    if (used := analysis.facts["calibration"]) and used["stale"]:
+        show.note("the gallery has changed since its calibration: run 'mien calibrate' again")
+    show.console().print(f"[dim]{notice}[/]")
     show.print_line(f"The report is {show.text(str(out / PAGE))}.")

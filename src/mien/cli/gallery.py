@@ -174,32 +174,26 @@ def export(
 @app.command()
 def backup(
     directory: Directory,
-    out: Annotated[Path, typer.Option(help="The directory to write: a gallery without its index.")],
-    force: options.ForceOption = False,
+    out: Annotated[Path, typer.Option(help="The new directory: a gallery without its index.")],
     json: options.JsonOption = False,
 ) -> None:
     """Copy a gallery, checked, also while it is in use."""
     with show.progress("copying"):
-        copied = back_up(directory, out, force=force)
+        copied = back_up(directory, out)
     _show_copied(out, copied, json=json)
 
 
 @app.command()
 def restore(
     backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="What `gallery backup` wrote.")],
-    directory: Directory,
-    force: options.ForceOption = False,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The new directory of the gallery.")],
     json: options.JsonOption = False,
 ) -> None:
-    """Make a gallery of a backup. Patients who were removed since then are in it again: remove them once more."""
+    """Make a new gallery of a backup. Patients who were removed since then are in it: remove them once more."""
     with show.progress("copying"):
-        copied = restore_backup(backup, directory, force=force)
+        copied = restore_backup(backup, directory)
     _show_copied(directory, copied, json=json)
-    if copied.patients_brought_back is None:
-        show.note("patients who were removed after this backup are in it: remove-patient erases them again")
-    elif copied.patients_brought_back:
-        count, who = len(copied.patients_brought_back), shown_ids(copied.patients_brought_back)
-        show.note(f"{count:,} patients are back who were not in the gallery: {who}; remove-patient erases them again")
+    show.note("patients who were removed after this backup are in it: remove-patient erases them again")
 
 
 @app.command()

@@ -145,10 +145,10 @@ def print_answer(
     print_rankings(rankings, evidence)
     legend = " Average: to the mean of the disorder's patients; nearest: to its most similar photo."
     if any(ranking.calibration for ranking in rankings):
-        legend += (
-            " *: in the prediction set. Ratio: how much likelier this face is with the disorder"
-            " than with one that is not in the gallery, before the prior."
-        )
+        legend += " Percent: probability; *: in the prediction set."
+        if len(rankings) <= MOST_TABLES:
+            legend += " Ratio: how much likelier this face is with the disorder than with one that is not in the"
+            legend += " gallery, before the prior."
     console().print(f"\n[dim]Distances: smaller is closer.{legend}[/] {notice_for(gallery.encoder)}")
 
 
@@ -240,7 +240,8 @@ def _summary(rankings: Sequence[Ranking]) -> Table:
     names = ["patient", "images", *[f"rank {n + 1}" for n in range(lines)], *["left out of the gallery"] * excluding]
     table = table_of(names, names)
     for ranking, ranked in zip(rankings, listed, strict=True):
-        first = [f"{_disorder(line)} {line.distance:.4f}" for line in ranked[:lines]]
+        shown = ranked[:lines]
+        first = [" ".join([_disorder(line), f"{line.distance:.4f}", *_sureness(line, ranking)[:1]]) for line in shown]
         first += [""] * (lines - len(first))
         left_out = [", ".join(text(patient) for patient in ranking.excluded_gallery_patients)] * excluding
         table.add_row(text(ranking.patient_id) or "query", _images(ranking), *first, *left_out)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -41,6 +43,57 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+@contextmanager
+def private_folder(path: Path, holds: Sequence[str]) -> Iterator[Path]:
+    """A folder that only its owner can read. It gets its name when it is whole: a free one, or that of an empty folder.
+
+    What a killed process left of it goes first, if the names of all its files are like those in `holds`.
+    """
+    path = path.absolute()
+    temporary = path.with_name(path.name + TEMPORARY)
+    if path.is_symlink() or path.is_mount() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+        raise MienError(f"{path} is taken: give a new name, not that of something that is there")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        _take(temporary, descriptor)
+        _empty(temporary, holds)
+        try:
+            yield temporary
+            os.fsync(descriptor)
+            temporary.rename(path)
+        except BaseException:
+            _empty(temporary, holds)
+            temporary.rmdir()
+            raise
+    finally:
+        os.close(descriptor)
+    sync_directory(path.parent)
+
+
+def _take(folder: Path, descriptor: int) -> None:
+    """Makes a folder this process's alone: until the descriptor is closed."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = os.path.samestat(folder.lstat(), os.fstat(descriptor))  # it may have got its name meanwhile
+    except OSError:
+        ours = False
+    if not ours:
+        raise MienError(f"{folder}: another process is writing there: wait for it")
+    if os.fstat(descriptor).st_uid != os.geteuid():
+        raise MienError(f"{folder} belongs to somebody else: delete it, or give another name")
+    os.fchmod(descriptor, 0o700)
+
+
+def _empty(folder: Path, holds: Sequence[str]) -> None:
+    files = list(folder.iterdir())
+    if other := [file for file in files if file.is_dir() or not any(fnmatch(file.name, name) for name in holds)]:
+        raise MienError(f"{other[0]} is in the way: move it")
+    for file in files:
+        file.unlink()
 
 
 def sync_directory(directory: Path) -> None:
