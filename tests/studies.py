@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from mien.core.study import Fold, Split
 from mien.simulation.embeddings import Layout
@@ -24,16 +25,24 @@ def with_few_disorders(study, *, folds, one_of=8):
     image_ids = {label.image_id for label in labelled}
     rows = sorted(study.row_of_image[image_id] for image_id in image_ids)
     facts = {image_id: facts for image_id, facts in study.facts_of_image.items() if image_id in image_ids}
+    disorder_ids = {label.disorder_id for label in labelled}
     return replace(
         study,
         encodings=study.encodings.only(rows),
         folds=chosen,
         train=train,
         validation=validation,
+        disorders={key: disorder for key, disorder in study.disorders.items() if key in disorder_ids},
         facts_of_image=facts,
     )
 
 
+@cache  # many tests need the same one
+def latent_gmdb(seed, growth=1):
+    """A simulated GMDB of latent size; nobody may change it."""
+    return simulated_gmdb(seed, layout=LATENT, growth=growth)
+
+
 def small_gmdb(seed, *, growth=1, **_layout):
     """Stands in for `simulated_gmdb`: every eighth disorder, one fold, few dimensions."""
-    return with_few_disorders(simulated_gmdb(seed, layout=LATENT, growth=growth), folds=1)
+    return with_few_disorders(latent_gmdb(seed, growth), folds=1)

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from mien import FULL, Gallery, Method, Query, rank
-from mien.simulation.embeddings import Layout
-from mien.simulation.study import simulated_gmdb
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 
 import oracle
 from cohorts import as_plain_gallery, random_cohort, random_query_arrays
+from studies import small_gmdb
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -64,9 +63,7 @@ def test_it_ranks_as_it_says(example, rng):
 
 
 def test_it_is_evaluated_on_a_simulated_gmdb_and_compared_with_full(example):
-    study = simulated_gmdb(1, layout=Layout(views=1, dimensions=None))
-    study = type(study)(study.source, study.encodings, study.folds[:1], simulated=True)
-    lines = example["compared"](study)
+    lines = example["compared"](small_gmdb(1))
     assert [line.split()[:3] for line in lines[:2]] == [["freq", "unified", "cautious"], ["freq", "unified", "hybrid"]]
     assert all("against full" in line for line in lines)
     assert any(not line.endswith("+0.0") for line in lines)

@@ -11,7 +11,10 @@ import pytest
 from mien import Encodings, Label
 from mien.cli import simulate
 from mien.core.study import Fold, Split, Study
+from mien.simulation import study as simulation
 from mien.storage.formats.gmdb_folder import read_gmdb
+
+from studies import latent_gmdb, with_few_disorders
 
 
 @pytest.fixture
@@ -21,7 +24,21 @@ def out(tmp_path):
     shutil.rmtree(tmp_path / "simulated gmdb", ignore_errors=True)
 
 
-def test_a_simulated_gmdb_is_written_and_reads_back(mien, out):
+def an_eighth(seed, *, growth):
+    """Stands in for `simulated_gmdb`: every eighth disorder, few dimensions."""
+    return with_few_disorders(latent_gmdb(seed, growth), folds=10)
+
+
+@pytest.mark.parametrize(
+    ("simulated", "shape"),
+    [
+        (an_eighth, (2398, 3, 150)),
+        pytest.param(simulation.simulated_gmdb, (15_381, 12, 512), marks=pytest.mark.long),
+    ],
+    ids=["an eighth", "the whole"],
+)
+def test_a_simulated_gmdb_is_written_and_reads_back(mien, out, monkeypatch, simulated, shape):
+    monkeypatch.setattr(simulation, "simulated_gmdb", simulated)
     code, printed, err = mien("simulate", out, "--json")
     assert (code, err) == (0, "")
     answer = json.loads(printed)
@@ -32,7 +49,7 @@ def test_a_simulated_gmdb_is_written_and_reads_back(mien, out):
     assert study.simulated
     assert study.encodings.encoder.name == "simulated"
     assert len(study.encodings.image_ids) == answer["images"]
-    assert study.encodings.embeddings.shape == (15_381, 12, 512)
+    assert study.encodings.embeddings.shape == shape
     assert study.validation
     assert study.facts_of_image.keys() == set(study.encodings.image_ids)
     labels = {label for fold in study.folds for split in fold for part in split for label in part}

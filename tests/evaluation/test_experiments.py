@@ -37,8 +37,8 @@ from mien.evaluation.experiments import (
     splits,
     tsne,
 )
-from mien.simulation.embeddings import Layout
-from mien.simulation.study import simulated_gmdb
+
+from studies import latent_gmdb, with_few_disorders
 
 
 def labels(*texts):
@@ -62,11 +62,20 @@ def context_of(embeddings, gallery, test, *, train=(), validation=(), averaging=
 
 @pytest.fixture(scope="module")
 def small_lab():
-    """A simulated GMDB of latent size, two folds of it."""
-    study = simulated_gmdb(1, layout=Layout(views=1, dimensions=None))
+    """Every fourth disorder of a simulated GMDB of latent size, two folds of it."""
+    study = with_few_disorders(latent_gmdb(1), folds=2, one_of=4)
     return ExperimentContext(
-        study, Comparison(study.encodings, evaluated_folds(study)[:2], averaging=proportional.METHODS), 1
+        study, Comparison(study.encodings, evaluated_folds(study), averaging=proportional.METHODS), 1
     )
+
+
+@pytest.fixture(scope="module")
+def whole_lab():
+    """All its disorders, for what needs many patients: two folds, the unified gallery, few methods."""
+    study = latent_gmdb(1)
+    methods = methods_of(["gallery_size"])
+    comparison = Comparison(study.encodings, evaluated_folds(study)[:2], methods=methods, galleries=["unified"])
+    return ExperimentContext(study, comparison, 1)
 
 
 def at(degrees):
@@ -242,8 +251,8 @@ class TestNumberOfImages:
             fewer = by.get((line.set, line.least_images, line.used - 1, line.approach))
             assert line.gain_top5 == (None if fewer is None else line.top5 - fewer.top5)
 
-    def test_one_photo_at_random_stays_as_good_however_many_are_drawn(self, small_lab):
-        for line in number_of_images.run(small_lab)["number_of_images"]:
+    def test_one_photo_at_random_stays_as_good_however_many_are_drawn(self, whole_lab):
+        for line in number_of_images.run(whole_lab)["number_of_images"]:
             if line.approach == "single image" and line.used > 1:
                 assert abs(line.gain_top1) < 2
 
@@ -270,8 +279,8 @@ class TestGallerySize:
         lines = [line for line in gallery_size.run(context)["gallery_size"] if line.method == "baseline"]
         assert [(line.least_images, line.most_images, line.top1) for line in lines] == [(0, 0, 0), (1, 1, 100)]
 
-    def test_quintiles_hold_about_a_fifth_each(self, small_lab):
-        lines = [line for line in gallery_size.run(small_lab)["gallery_size"] if line.method == "baseline"]
+    def test_quintiles_hold_about_a_fifth_each(self, whole_lab):
+        lines = [line for line in gallery_size.run(whole_lab)["gallery_size"] if line.method == "baseline"]
         frequent = [line.patients for line in lines if line.set == "freq"]
         assert len(frequent) == 5
         assert sum(frequent) == 943
@@ -434,8 +443,8 @@ def test_growth_counts_each_version():
     assert (now.images, now.patients, now.multi_image_patients, now.disorders) == (3, 3, 0, 2)
 
 
-def test_splits_count_each_part(small_lab):
-    lines = {line.part: line for line in splits.run(small_lab)["splits"]}
+def test_splits_count_each_part(whole_lab):
+    lines = {line.part: line for line in splits.run(whole_lab)["splits"]}
     assert (lines["test multi-freq"].images, lines["test multi-freq"].patients) == (468, 156)
     assert lines["test multi-freq"].images_per_patient == 3
     assert lines["test multi"][1::2][:3] == (996, 370, 240)

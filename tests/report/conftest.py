@@ -13,9 +13,8 @@ from mien.evaluation.experiment_context import ExperimentContext, Release
 from mien.evaluation.experiments import EXPERIMENTS, tsne
 from mien.evaluation.experiments.proportional import METHODS
 from mien.report.reproduction import reproduce
-from mien.simulation.study import simulated_gmdb
 
-from studies import LATENT, with_few_disorders
+from studies import latent_gmdb, with_few_disorders
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,7 +29,7 @@ def _small_map():
 @pytest.fixture(scope="session")
 def study():
     """Every eighth disorder of a simulated GMDB of latent size, two folds of it."""
-    return with_few_disorders(simulated_gmdb(1, layout=LATENT), folds=2)
+    return with_few_disorders(latent_gmdb(1), folds=2)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,12 @@ from cohorts import random_cohort
 from services import assert_problem, client_of
 
 
+@pytest.fixture
+def checked_often(monkeypatch):
+    """The service looks for changes many times a second: these tests wait until it has."""
+    monkeypatch.setattr("mien.service.galleries.SECONDS_BETWEEN_CHECKS", 0.05)
+
+
 def patients_named_by(client, gallery):
     """Every gallery patient that an answer about all disorders names."""
     body = {"embeddings": [[[1.0] * 8] * 3], "top": "all", "each_photo": True}
@@ -55,6 +61,7 @@ def test_an_index_that_is_cut_short_or_damaged_while_it_is_served_is_made_anew(g
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
+@pytest.mark.usefixtures("checked_often")
 def test_an_old_generation_is_let_go_even_if_nobody_asks(gallery, monkeypatch):
     """Its files are deleted; while they are mapped, the removed patient's rows would stay on the disk."""
     monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
@@ -79,11 +86,13 @@ def test_a_gallery_that_breaks_is_a_problem_and_mends(gallery, capfd):
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
+@pytest.mark.usefixtures("checked_often")
 def test_the_watch_outlives_a_gallery_that_was_away(gallery, monkeypatch, tmp_path, capfd):
     """Also one in whose place something else stood; and what is gone is not kept mapped."""
     monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
     with client_of(gallery) as client:
         patients_named_by(client, gallery)
+        time.sleep(0.3)  # the watch has seen the gallery: it must not hold on to it
         gallery.rename(tmp_path / "away")
         gallery.write_text("not a folder")
         _wait_until(lambda: not _mapped(tmp_path))
@@ -107,6 +116,7 @@ def _wait_until(condition):
     assert condition()
 
 
+@pytest.mark.usefixtures("checked_often")
 def test_a_gallery_replaced_by_another_of_the_same_generation_gets_its_own_map(gallery, tmp_path, rng):
     with client_of(gallery) as client:
         _wait_until(lambda: client.get("/v1/health").json()["map_drawn"])
@@ -120,6 +130,7 @@ def test_a_gallery_replaced_by_another_of_the_same_generation_gets_its_own_map(g
         assert '"disorder_id": "d5"' not in page
 
 
+@pytest.mark.usefixtures("checked_often")
 def test_the_map_is_not_drawn_by_a_stranger(gallery, tmp_path, monkeypatch):
     """A module that happens to lie where the service was started is not run."""
     (tmp_path / "numpy.py").write_text(f"open({str(tmp_path / 'was here')!r}, 'w')")
@@ -171,6 +182,7 @@ def test_a_patient_stands_between_the_nearest_centroids():
     assert place_of_patient([line("z", 0.1)], places) is None
 
 
+@pytest.mark.usefixtures("checked_often")
 def test_the_page_gets_a_map_when_it_is_drawn(gallery):
     with client_of(gallery) as client:
         _wait_until(lambda: '"place": null' in client.get("/gallery").text)

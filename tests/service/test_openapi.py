@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -10,21 +11,22 @@ from mien.service.models import ProblemDocument
 from services import serving
 
 
-def test_nothing_that_the_document_allows_breaks_the_service(people):
+@pytest.mark.parametrize("examples", [15, pytest.param(100, marks=pytest.mark.long)])
+def test_nothing_that_the_document_allows_breaks_the_service(people, examples):
     with serving(people[0]) as address:
         schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
         seen = {}
         for operation in schema.get_all_operations():
-            _hammer(operation.ok(), address, seen)
+            _hammer(operation.ok(), address, seen, examples)
     assert len(seen) == 14
     assert all(200 in statuses for label, statuses in seen.items() if label.startswith("GET") and "{" not in label)
     assert any(status == 422 for statuses in seen.values() for status in statuses)
 
 
-def _hammer(operation, address, seen):
+def _hammer(operation, address, seen, examples):
     statuses = seen.setdefault(operation.label, set())
 
-    @settings(max_examples=40, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy())
     def check(case):
         response = case.call(base_url=address)

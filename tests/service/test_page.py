@@ -21,11 +21,13 @@ from mien import Cohort, Disorder, Encoder, Encodings, Gallery, Label, Query, ca
 from mien.core.study import ImageFacts
 from mien.encoding.alignment import png_of
 from mien.encoding.photo_encoder import Photo, RefusedPhoto
-from mien.service.demo import build_demo
+from mien.service import demo
 from mien.service.patient_ranker import DemoPatient
+from mien.simulation.study import simulated_gmdb
 from mien.storage.learned import store_calibration
 
 from services import TOKEN, serving
+from studies import small_gmdb
 
 selenium = pytest.importorskip("selenium", reason="the browser is driven by selenium: pip install 'mien[dev]'")
 
@@ -369,9 +371,14 @@ def test_the_keyboard_is_enough(driver_service, somebody, tmp_path, width):
         assert page.complaints() == []
 
 
-@pytest.mark.parametrize("width", BOTH_WIDTHS)
-def test_the_demo_needs_no_photos(driver_service, tmp_path, width):
-    patients = build_demo(tmp_path / "demo")
+@pytest.mark.parametrize(
+    ("width", "simulated", "disorders"),
+    [("phone", small_gmdb, 89), pytest.param("desktop", simulated_gmdb, 710, marks=pytest.mark.long)],
+    ids=["phone", "desktop, the whole"],
+)
+def test_the_demo_needs_no_photos(driver_service, tmp_path, monkeypatch, width, simulated, disorders):
+    monkeypatch.setattr(demo, "simulated_gmdb", simulated)
+    patients = demo.build_demo(tmp_path / "demo")
     with (
         serving(tmp_path / "demo", patients=patients) as address,
         browser(driver_service, *WIDTHS[width], tmp_path) as driver,
@@ -387,7 +394,7 @@ def test_the_demo_needs_no_photos(driver_service, tmp_path, width):
         page.wait(lambda: len(page.order()) == 30)
         assert not page.is_wider_than_its_window()
         driver.get(f"{address}/gallery")
-        assert len(page.all("#disorders tbody tr")) == 710
+        assert len(page.all("#disorders tbody tr")) == disorders
         assert not page.is_wider_than_its_window()
         assert page.complaints() == []
 

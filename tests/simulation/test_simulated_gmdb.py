@@ -25,7 +25,7 @@ from mien.simulation.parameters import PARAMETERS
 from mien.simulation.shape import Patients
 from mien.simulation.study import simulated_gmdb
 
-from studies import LATENT
+from studies import LATENT, latent_gmdb
 
 SEEDS = (1, 2, 3)  # none that scripts/calibrate.py looks at
 LAMBDAS = (0.0, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 1.0)
@@ -33,7 +33,7 @@ LAMBDAS = (0.0, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 1.0)
 
 @pytest.fixture(scope="module")
 def studies():
-    return [simulated_gmdb(seed, layout=LATENT) for seed in SEEDS]
+    return [latent_gmdb(seed) for seed in SEEDS]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def comparisons(studies):
 
 @pytest.fixture(scope="module")
 def grown():
-    return simulated_gmdb(1, layout=LATENT, growth=2)
+    return latent_gmdb(1, growth=2)
 
 
 def mean_over_seeds(values):

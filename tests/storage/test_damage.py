@@ -296,22 +296,30 @@ from mien.storage import index_files
 index_files.LARGEST_READ = 0
 directory, matrix = Path(sys.argv[1]), sys.argv[2]
 query = Query.of(np.ones((1, 3, 8)))
+
+def read(gallery):
+    if matrix == "image_lengths":  # no ranking looks there
+        return gallery.index.raw_embeddings(np.arange(2)).tolist()
+    return rank(gallery, query)
+
 gallery = Gallery.open(directory)
-before = rank(gallery, query)
+before = read(gallery)
 [path] = directory.glob(f"index-*.{matrix}*")
 os.truncate(path, 0)
 try:
-    rank(gallery, query)
+    read(gallery)
 except CorruptGalleryError as error:
     assert f"{path.name} was cut short while it was open" in str(error), error
 else:
     raise AssertionError("ranked against a file that is not there")
-assert rank(Gallery.open(directory), query) == before
+assert read(Gallery.open(directory)) == before
 print("alive")
 """
 
 
-@pytest.mark.parametrize("matrix", ["image_rows", "image_codes", "patient_centroid_rows", "image_lengths"])
+@pytest.mark.parametrize(
+    "matrix", ["image_rows", "image_codes", "image_steps", "patient_centroid_rows", "image_lengths"]
+)
 def test_an_index_that_is_cut_short_while_it_is_mapped_kills_nobody(directory, matrix):
     command = [sys.executable, "-c", TRUNCATED_WHILE_MAPPED, str(directory), matrix]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

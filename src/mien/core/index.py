@@ -42,15 +42,15 @@ class GalleryIndex:
 
     def centroids(self, kind: CentroidKind) -> RoundedRows:
         """The disorders' centroids of one kind. They are few, and rounded here: that takes as long as ten queries."""
-        self.images.require_whole()
         exact = self.image_centroids if kind == "image" else self.patient_centroids
+        self.images.require_whole(exact)
         return replace(RoundedRows.of(exact), require_whole=self.images.require_whole)
 
     def sums(self, kind: CentroidKind) -> Sums:
         """What the disorders' centroids of one kind are means of, to be added to those of other parts of a gallery."""
-        self.images.require_whole()
         roster = self.roster
         both = self.image_sums if kind == "image" else self.patient_sums
+        self.images.require_whole(both)
         high, low = both.reshape(len(both), 2, self.encoder.representations, -1).swapaxes(0, 1)
         return Sums(high, low, roster.images_of_disorder if kind == "image" else roster.patients_of_disorder)
 
@@ -61,6 +61,7 @@ class GalleryIndex:
     def raw_embeddings(self, images: Ints) -> Float64s:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
         representations = self.encoder.representations
+        self.images.require_whole(self.image_lengths)
         units = self.images.pick(images).reshape(len(images), representations, -1).astype(np.float64)
         raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
         return raw

@@ -37,7 +37,7 @@ class RoundedRows:
     let_go_exact: LetGo = lambda _start, _end: None  # rows that are in memory stay there
     let_go_codes: LetGo = lambda _start, _end: None
     picked: Callable[[Ints], Float32s] | None = None  # reads some exact rows past the map
-    require_whole: Callable[[], None] = lambda: None  # refuses files that were cut short after they were mapped
+    require_whole: Callable[[npt.NDArray[Any]], None] = lambda _: None  # refuses one whose mapped file was cut short
 
     @classmethod
     def of(cls, exact: Float32s) -> RoundedRows:
@@ -52,7 +52,10 @@ class RoundedRows:
 
     def pick(self, rows: Ints) -> Float32s:
         """Some exact rows."""
-        return self.exact[rows] if self.picked is None else self.picked(rows)
+        if self.picked is not None:
+            return self.picked(rows)
+        self.require_whole(self.exact)
+        return self.exact[rows]
 
     def distances(self, rows: Ints, probes: Float32s, probe_of_row: Ints) -> Float64s:
         """Exact distances, one pair of rows and probes at a time, so that each depends on its two rows alone."""
@@ -113,7 +116,8 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     By the bytes of both, which is a quarter of the memory and much faster; or, if it is to be `fine`, by a matrix
     product of exact rows, whose bounds are a hundred times closer.
     """
-    rows.require_whole()
+    for read in (rows.exact,) if fine else (rows.codes, rows.steps):
+        rows.require_whole(read)
     count = len(rows) if only is None else len(only)
     lower = np.empty((count, len(probes)), np.float32)
     if fine:

@@ -95,10 +95,11 @@ class ServedGallery:
             while True:
                 await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
                 try:
-                    gallery = await asyncio.to_thread(self.newest, trust_files=False)
+                    # not the gallery itself: a name here would keep it mapped while its directory is away
+                    generation = (await asyncio.to_thread(self.newest, trust_files=False)).generation
                     if self.opened_at != known:
                         known = self.opened_at
-                        changed(gallery.generation)
+                        changed(generation)
                     if (drawing is None or drawing.done()) and not self.map_drawn:
                         drawing = asyncio.create_task(self._draw())
                     last_error = ""

@@ -126,8 +126,9 @@ def _matrix(path: Path, shape: tuple[int, ...], dtype: type[np.generic], largest
             raise ValueError(f"{path.name} has {size} bytes instead of {_bytes(shape, dtype)}")
         if size <= largest_read:
             return np.fromfile(file, dtype).reshape(shape)
-        # a plain array on top of the map: indexing a np.memmap costs microseconds more each time
-        return np.asarray(np.memmap(file, dtype, "r", shape=shape))
+        mapped = np.memmap(file, dtype, "r", shape=shape)
+        mapped.filename = str(path)
+        return np.asarray(mapped)  # a plain array on top: indexing a np.memmap costs microseconds more each time
 
 
 def _bytes(shape: tuple[int, ...], dtype: type[np.generic]) -> int:
@@ -146,25 +147,25 @@ def _pages(matrix: npt.NDArray[Any]) -> mmap.mmap:
 def _ways_to_read(path: Path, matrices: Mapping[str, npt.NDArray[Any]]) -> dict[str, Callable[..., Any]]:
     """How images' rows are picked from their file, and let go after a scan, where they are mapped."""
     exact, codes = matrices["image_rows"], matrices["image_codes"]
-    maps = {path.with_suffix(f".{field}"): _pages(matrix) for field, matrix in matrices.items() if _is_mapped(matrix)}
-    ways: dict[str, Callable[..., Any]] = {"require_whole": partial(_require_whole, maps)}
+    ways: dict[str, Callable[..., Any]] = {"require_whole": _require_whole}
     if _is_mapped(exact):
-        ways |= {"let_go_exact": _letting_go(exact, ways["require_whole"]), "picked": _row_reader(path, exact)}
+        ways |= {"let_go_exact": _letting_go(exact), "picked": _row_reader(path, exact)}
     if _is_mapped(codes):
-        ways["let_go_codes"] = _letting_go(codes, ways["require_whole"])
+        ways["let_go_codes"] = _letting_go(codes)
     return ways
 
 
-def _require_whole(maps: Mapping[Path, mmap.mmap]) -> None:
-    """Refuses files that were cut short after they were mapped: whoever reads the map there is killed."""
-    for path, pages in maps.items():
-        if pages.size() < len(pages):
-            raise CorruptGalleryError(
-                f"{path} was cut short while it was open: open the gallery again, mien makes it anew"
-            )
+def _require_whole(matrix: npt.NDArray[Any]) -> None:
+    """Refuses a file that was cut short after it was mapped: whoever reads the map there is killed."""
+    if _is_mapped(matrix) and _pages(matrix).size() < len(_pages(matrix)):
+        raise _cut_short(matrix.base.filename)  # type: ignore[union-attr]
 
 
-def _letting_go(matrix: npt.NDArray[Any], require_whole: Callable[[], None]) -> Callable[[int, int], None]:
+def _cut_short(path: object) -> CorruptGalleryError:
+    return CorruptGalleryError(f"{path} was cut short while it was open: open the gallery again, mien makes it anew")
+
+
+def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
     """Takes rows that were read out of this process's memory, and asks for as many more if they are there."""
     pages, row = _pages(matrix), matrix.strides[0]
 
@@ -175,7 +176,7 @@ def _letting_go(matrix: npt.NDArray[Any], require_whole: Callable[[], None]) -> 
             pages.madvise(getattr(mmap, advice), first, last - first)
 
     def let_go(start: int, end: int) -> None:
-        require_whole()
+        _require_whole(matrix)
         advise(start, end, "MADV_DONTNEED")
         advise(end, 2 * end - start, "MADV_WILLNEED")
 
@@ -195,7 +196,7 @@ def _row_reader(path: Path, matrix: npt.NDArray[Any]) -> Callable[[Ints], npt.ND
         found = np.empty((len(rows), *matrix.shape[1:]), matrix.dtype)
         for place, row in enumerate(rows.tolist()):
             if os.preadv(descriptor, [found[place]], row * length) != length:
-                raise CorruptGalleryError(f"{path} is cut short: open the gallery again, mien makes it anew")
+                raise _cut_short(path)
         return found
 
     finalize(read, file.close)
