@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from contextlib import contextmanager
 from io import BytesIO
@@ -14,6 +15,7 @@ from mien.service.app import service
 from mien.service.server import bound_socket, configured
 from mien.service.settings import Settings
 
+AUTHORITIES = ssl.create_default_context()  # once: reading them takes longer than most requests
 TOKEN = "a-long-enough-token"
 
 
@@ -45,7 +47,7 @@ def serving(directory, *, patients=None, tls=None, **settings):
 def client_of(directory, *, patients=None, headers=None, **settings):
     with (
         serving(directory, patients=patients, **settings) as address,
-        httpx.Client(base_url=address, timeout=60, headers=headers, trust_env=False) as client,
+        httpx.Client(base_url=address, timeout=60, headers=headers, trust_env=False, verify=AUTHORITIES) as client,
     ):
         yield client
 

@@ -66,6 +66,7 @@ def parsed(path):
     return page
 
 
+@pytest.mark.long
 def test_nothing_is_loaded_from_other_hosts(site):
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 30
@@ -79,6 +80,7 @@ def test_nothing_is_loaded_from_other_hosts(site):
         assert not re.search(r"""(url\(|@import)\s*['"]?(https?:)?//""", sheet.read_text()), sheet.name
 
 
+@pytest.mark.long
 def test_what_people_come_for_is_two_clicks_away(site):
     first = pages_behind(site, "index.html")
     second = {page for each in first for page in pages_behind(site, each)}
@@ -94,6 +96,7 @@ def pages_behind(site, page):
     return {normpath(join(dirname(page), link)) for link in links if link.endswith(".html") and "//" not in link}
 
 
+@pytest.mark.long
 def test_search_works_without_a_server_and_without_a_network(site, tmp_path):
     if (chromium := shutil.which("chromium")) is None:
         pytest.skip("no browser to look with: install Debian's chromium, as .ci/run does")
@@ -108,6 +111,7 @@ def test_search_works_without_a_server_and_without_a_network(site, tmp_path):
     assert re.search(r"search-result__meta\">[1-9][0-9]* matching documents<", page)
 
 
+@pytest.mark.long
 def test_the_references_know_the_program(site):
     commands = (site / "reference" / "commands.html").read_text()
     assert all(part in commands for part in ("mien gallery remove-patient", "--coverage", "default: 0.9"))
@@ -117,6 +121,7 @@ def test_the_references_know_the_program(site):
     assert all(part in python for part in ('id="mien.rank"', 'id="mien.Gallery.remove_patients"'))
 
 
+@pytest.mark.long
 def test_the_page_of_the_notebook_shows_its_results(site):
     page = (site / "tutorial.html").read_text()
     assert "embedding x careful" in page

@@ -40,6 +40,7 @@ def test_rankings_are_those_of_one_gallery_also_after_a_worker_is_lost(cluster_t
     assert [shard["generation"] for shard in gallery.as_dict()["shards"]] == [1, 1, 1]
 
 
+@pytest.mark.long
 def test_every_method_ranks_as_on_one_gallery(cluster, rng, cohort, tmp_path):
     gallery = open_galleries(cluster, sharded(cohort, tmp_path, 3))
     queries = queries_of(rng, cohort)[2:]  # one of them is in the gallery

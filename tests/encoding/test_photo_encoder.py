@@ -302,6 +302,7 @@ def test_whoever_stops_asking_does_not_wait_for_the_rest(photo_encoder, faces, m
     assert len(read) < many / 2
 
 
+@pytest.mark.long
 def test_memory_stays_bounded_however_many_photos_there_are(photo_encoder, faces):
     paths = sorted(faces.glob("person_00[0-3]/*.jpg"))
     many = [Photo(f"{n}", paths[n % len(paths)], "main") for n in range(60)]

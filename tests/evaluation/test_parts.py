@@ -103,7 +103,7 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(module, "IMAGES_PER_BLOCK", 7)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_blocks_rank_as_all_at_once(seed, request):
     study = random_study(seed)
     rounds = evaluated_folds(study)

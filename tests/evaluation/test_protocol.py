@@ -46,7 +46,7 @@ def study_of(embeddings, *folds, simulated=False):
     return Study("by hand", encodings, parts, simulated=simulated)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_accuracies_agree_with_plain_loops(seed):
     study = random_study(seed, representations=1 + seed % 3)
     methods = [BASELINE, *ALL_METHODS]

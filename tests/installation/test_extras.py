@@ -151,7 +151,10 @@ def extra_named(line):
     return re.search(r"mien\[(\w+)\]", line)[1]
 
 
-@pytest.mark.parametrize("extra", WORK_WITH)
+@pytest.mark.parametrize(
+    "extra",
+    [pytest.param(extra, marks=pytest.mark.long if extra in {"photos", "study"} else ()) for extra in WORK_WITH],
+)
 def test_each_extra_works_alone_and_what_is_missing_is_named(extra, files):
     visible = modules(extra)
     hidden = {module for module in packages_distributions() if module not in visible} | {"torch"}

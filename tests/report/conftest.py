@@ -60,16 +60,19 @@ def report(finished):
     return finished[1]
 
 
+def tables_of(study, releases):
+    """All that the experiments find, and no figure."""
+    comparison = Comparison(study.encodings, evaluated_folds(study), averaging=METHODS)
+    context = ExperimentContext(study, comparison, 1, releases)
+    found = {name: rows for run in EXPERIMENTS.values() for name, rows in run(context).items()}
+    return found | {"agreement": accuracy_cells(comparison)}
+
+
 @pytest.fixture(scope="session")
-def tables(finished):
-    """All that the experiments find."""
-    return finished[0].tables
+def tables(study, releases):
+    return tables_of(study, releases)
 
 
 @pytest.fixture(scope="session")
 def frequent_tables(frequent_study, releases):
-    """All that they find without rare disorders."""
-    comparison = Comparison(frequent_study.encodings, evaluated_folds(frequent_study), averaging=METHODS)
-    context = ExperimentContext(frequent_study, comparison, 1, releases)
-    found = {name: rows for run in EXPERIMENTS.values() for name, rows in run(context).items()}
-    return found | {"agreement": accuracy_cells(comparison)}
+    return tables_of(frequent_study, releases)

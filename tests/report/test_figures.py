@@ -34,6 +34,7 @@ def curves(axis):
     return [list(line.get_ydata()) for line in axis.get_lines() if len(line.get_xdata()) > 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_same_figure_is_the_same_file_and_carries_its_note(name, finished, tmp_path):
     done, report = finished

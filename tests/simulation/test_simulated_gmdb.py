@@ -103,6 +103,7 @@ def test_the_same_seed_gives_the_same_bits(studies):
     assert again.simulated
 
 
+@pytest.mark.long
 class TestGrowth:
     def test_it_is_of_the_same_shape_and_twice_the_size(self, grown):
         assert grown.source == "GMDB v1.1.4-simulated-1-x2"
@@ -145,6 +146,7 @@ class TestGrowth:
             assert once / 2 < twice < once
 
 
+@pytest.mark.long
 def test_accuracies_are_near_the_published_ones(comparisons):
     cells = mean_cells([accuracy_cells(comparison) for comparison in comparisons])
     assert len(cells) == 52
@@ -160,6 +162,7 @@ def test_distances_are_near_the_published_ones(studies):
         assert np.mean(means) == pytest.approx(published.mean, abs=0.03)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("test_set", ["freq", "rare"])
 def test_centroids_beat_the_nearest_photo_and_patients_count_more_than_photos(comparisons, test_set):
     nearest, image, patient = mean_over_seeds(
@@ -177,6 +180,7 @@ def test_centroids_beat_the_nearest_photo_and_patients_count_more_than_photos(co
     assert nearest < image < patient
 
 
+@pytest.mark.long
 def test_the_full_method_beats_the_baseline_on_all_four_sets(comparisons):
     for comparison in comparisons:
         results = evaluate(comparison, [BASELINE, FULL], galleries=["unified"])
@@ -186,6 +190,7 @@ def test_the_full_method_beats_the_baseline_on_all_four_sets(comparisons):
             assert result.p_top5 < 0.05
 
 
+@pytest.mark.long
 def test_frequent_disorders_want_a_mixture_and_rare_ones_the_centroid(comparisons):
     curves = {
         test_set: mean_over_seeds(

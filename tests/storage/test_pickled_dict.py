@@ -165,6 +165,16 @@ def test_shared_lists_cannot_ask_for_more_memory_than_the_file_has_room_for(tmp_
             read_encodings(pickled(tmp_path / "all.p", {1: content}))
 
 
+def test_a_type_whose_state_is_no_tuple_is_refused(tmp_path):
+    whole = pickle.dumps({1: np.ones((2, 2))})
+    damaged = whole.replace(b"K\0t\x94b", b"K\0d\x94b")  # the type's state ends as a dict
+    assert damaged != whole
+    path = tmp_path / "damaged.p"
+    path.write_bytes(damaged)
+    with pytest.raises(InvalidFileError, match="byte order"):
+        read_encodings(path)
+
+
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_damaged_dict_gives_an_error_and_no_crash(tmp_path_factory, data):

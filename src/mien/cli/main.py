@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from io import TextIOWrapper
 from pathlib import PurePath
+from typing import Any
 
 import typer
 
@@ -90,13 +92,19 @@ def repeat_option(arguments: list[str], option: str = "--metadata") -> list[str]
     return result
 
 
+@cache
+def _command() -> Any:
+    """All commands as click sees them: making them takes as long as a small ranking."""
+    return typer.main.get_command(app)
+
+
 def called_command(arguments: list[str]) -> str:
     """The command as a person would say it.
 
     >>> called_command(["gallery", "build", "DIR", "--photos", "rank"])
     'mien gallery build'
     """
-    words, commands = ["mien"], [typer.main.get_command(app)]
+    words, commands = ["mien"], [_command()]
     for word in arguments:
         found = getattr(commands[-1], "commands", {}).get(word)
         if found is None:
@@ -127,7 +135,7 @@ def _main() -> None:
             stream.reconfigure(errors="backslashreplace")  # where the terminal lacks a character
     try:
         with naming_the_missing_extra(called_command(sys.argv[1:])):
-            app(repeat_option(sys.argv[1:]))
+            _command()(repeat_option(sys.argv[1:]))
     except UnicodeEncodeError as error:
         sys.stderr.write(f"mien: {error.object!r} is not UTF-8 text\n")
         sys.exit(1)

@@ -207,6 +207,8 @@ def as_array(value: Any) -> npt.NDArray[Any]:
         array = np.empty(len(content), dtype=object)
         array[:] = content
     elif isinstance(code, str) and NUMBER.fullmatch(code):
+        if not isinstance(dtype.state, tuple | None):
+            raise ValueError(f"the byte order of {code!r} is a {type(dtype.state).__name__}")
         big_endian = dtype.state is not None and dtype.state[1] == ">"
         array = np.frombuffer(content, dtype=np.dtype(code).newbyteorder(">" if big_endian else "<"))
     else:
