@@ -16,6 +16,7 @@ def small(monkeypatch):
     monkeypatch.setattr(study, "simulated_gmdb", small_gmdb)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small")
 def test_some_experiments_on_a_grown_database(mien, tmp_path):
     report = tmp_path / "report"

@@ -48,6 +48,7 @@ def test_every_method_ranks_as_on_one_gallery(cluster, rng, cohort, tmp_path):
         assert rank(gallery, queries, method, top=4) == rank(cohort, queries, method, top=4)
 
 
+@pytest.mark.long
 def test_a_gallery_that_changes_meanwhile_is_not_mixed_up(cluster_to_break, rng, cohort, tmp_path):
     directories = sharded(cohort, tmp_path, 2)
     gallery = open_galleries(cluster_to_break, directories)
@@ -82,6 +83,7 @@ def test_a_worker_that_leaves_is_not_waited_for(rng, cohort, tmp_path):
         assert rank(gallery, queries) == rank(cohort, queries)
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_with_its_answer_is_asked_again(cluster_to_break, rng, cohort, tmp_path, monkeypatch):
     monkeypatch.setattr("mien.cluster.workers.SECONDS_TO_FETCH", 1)
     gallery = open_galleries(cluster_to_break, sharded(cohort, tmp_path, 2))

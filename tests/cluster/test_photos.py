@@ -36,6 +36,7 @@ def assert_same(results, expected):
             assert mine == theirs
 
 
+@pytest.mark.long
 def test_no_photo_is_lost_with_a_worker(cluster_to_break, photos, default_encoder, photo_encoder):
     expected = list(photo_encoder.encode(photos))
     results = []

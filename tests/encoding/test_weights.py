@@ -125,6 +125,7 @@ def test_every_hash_counts(published, tmp_path, changed):
     assert not (tmp_path / "mine" / model["file"]).exists()
 
 
+@pytest.mark.long
 def test_a_lab_puts_its_own_networks_into_gm_arc(cache, rng, tmp_path, monkeypatch):
     encoder = stored_encoder("gm-arc")
     assert encoder.missing() == ("detector", "m0", "m1", "m2")
@@ -268,6 +269,7 @@ def test_bad_weights_are_refused_and_nothing_runs(mien, kind, cache, default_enc
     assert not list(cache.glob("*/*.onnx"))
 
 
+@pytest.mark.long
 def test_weights_are_converted_by_the_command_line(mien, cache, rng, tmp_path):
     tensors = reference.random_tensors(reference.retinaface_resnet_shapes(), rng)
     write_old(tmp_path / "Resnet50_Final.pth", {f"module.{name}": tensor for name, tensor in tensors.items()})

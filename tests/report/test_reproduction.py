@@ -94,6 +94,7 @@ def test_every_figure_is_written_twice(report):
     assert names == {f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")}
 
 
+@pytest.mark.long
 def test_the_same_study_makes_the_same_files(report, study, releases, tmp_path, monkeypatch):
     def copied(_draw, _tables, path, _note):
         """test_figures.py draws them: the same tables make the same figures."""

@@ -240,6 +240,7 @@ def test_three_photos_of_somebody(driver_service, somebody, tmp_path, width):
         assert page.complaints() == []
 
 
+@pytest.mark.long
 def test_each_format_is_downloaded(driver_service, somebody, tmp_path):
     directory, name, photos = somebody
     downloads = tmp_path / "downloads"
@@ -279,6 +280,7 @@ def test_each_format_is_downloaded(driver_service, somebody, tmp_path):
         assert opened.complaints() == []
 
 
+@pytest.mark.long
 def test_a_picture_without_a_face_says_why(driver_service, somebody, no_face, tmp_path):
     directory, name, photos = somebody
     with serving(directory) as address, browser(driver_service, *WIDTHS["phone"], tmp_path) as driver:
@@ -301,6 +303,7 @@ def test_a_picture_without_a_face_says_why(driver_service, somebody, no_face, tm
         page.wait(lambda: not page.all(".refusal"))
 
 
+@pytest.mark.long
 def test_a_photo_of_several_asks_which_face_is_meant(driver_service, somebody, tmp_path):
     directory, _, photos = somebody
     images = [Image.open(path).convert("RGB").resize((400, 400)) for path in photos[:2]]
@@ -465,6 +468,7 @@ def test_the_answer_comes_first_and_says_how_sure_it_is(driver_service, calibrat
         page.wait(lambda: page.text("#result-heading").startswith("Possibly none of these: with "))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", BOTH_WIDTHS)
 def test_two_patients_side_by_side(driver_service, calibrated, tmp_path, width):
     directory, patients = calibrated
@@ -504,6 +508,7 @@ def kept(somebody, photo_encoder, tmp_path):
     return kept, name, photos
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", BOTH_WIDTHS)
 def test_faces_stand_beside_the_patient_where_the_gallery_keeps_them(driver_service, kept, tmp_path, width):
     directory, name, photos = kept
@@ -545,6 +550,7 @@ def test_faces_stand_beside_the_patient_where_the_gallery_keeps_them(driver_serv
         assert page.all(".faces-beside") == []
 
 
+@pytest.mark.long
 def test_coarse_pages_show_bands(driver_service, somebody, tmp_path):
     directory, name, photos = somebody
     with (

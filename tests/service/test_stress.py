@@ -45,7 +45,7 @@ def process(gallery, temporary, *arguments):
         assert {json.loads(line)["level"] for line in said.splitlines()} == {"info"}, said
 
 
-@pytest.fixture(params=[60, pytest.param(200, marks=pytest.mark.long)], ids="{} uploads".format)
+@pytest.fixture(params=[24, pytest.param(200, marks=pytest.mark.long)], ids="{} uploads".format)
 def uploads(request):
     return request.param
 

@@ -27,7 +27,7 @@ def run(tmp_path):
     return partial(processes.run, tmp_path / "said" / "stderr")
 
 
-@pytest.fixture(params=[4, pytest.param(100, marks=pytest.mark.long)], ids="{} galleries".format)
+@pytest.fixture(params=[2, pytest.param(100, marks=pytest.mark.long)], ids="{} galleries".format)
 def galleries(request):
     """How many galleries are built or changed by commands that are killed."""
     return request.param

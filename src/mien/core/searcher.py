@@ -17,7 +17,6 @@ import numpy as np
 
 from mien.core.answers import MeasuredPairs, Ranking, ranked, with_sureness
 from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
-from mien.core.byte_products import begun
 from mien.core.calibration import COVERAGE, Calibration, Sureness
 from mien.core.centroids import added_up
 from mien.core.cohort import Query
@@ -249,24 +248,22 @@ class Searcher:
     def _shortlist(
         self, question: Question, scanned: Scanned, method: Method, top: int | None
     ) -> tuple[Scanned, Bools]:
-        """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
-        first_of_query = question.first_probe
+        """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query.
 
-        def near_by(scanned: Scanned) -> Bools:
-            if top is None:
-                return scanned.there[first_of_query]
-            low, high = (
-                fuse_distances(np.where(scanned.there, method.distance(evidence), np.inf), first_of_query)
-                for evidence in (scanned.lower, scanned.upper)
-            )
-            last = np.sort(high, axis=1)[:, [top - 1]]
-            return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
-
-        near = near_by(scanned)
+        Centroids are measured here: they are few, and most disorders that a scan leaves are out by theirs.
+        """
+        near = _near(question, scanned, method, top)
         if top is not None and near.mean() > MANY_LEFT:
             scanned = self._scan(question, method, fine=True)
-            near = near_by(scanned)
-        return scanned, near
+            near = _near(question, scanned, method, top)
+        probe, disorder = np.nonzero(near[question.query_of_probe])
+        # what is left of a disorder without the own patient was measured already
+        whole = scanned.lower.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
+        probe, disorder = probe[whole], disorder[whole]
+        measured = self.centroids(question.centroid).distances(disorder, question.rows, probe)
+        for evidence in (scanned.lower, scanned.upper):
+            evidence.centroid[probe, disorder] = measured
+        return scanned, near & _near(question, scanned, method, top)
 
     def _scan(self, question: Question, method: Method, *, fine: bool) -> Scanned:
         shape = len(question.rows), len(self.gallery.disorders)
@@ -277,9 +274,9 @@ class Searcher:
             for of in (self.gallery.images_of_disorder, self.gallery.patients_of_disorder, slots)
         )
         closely = fine or question.estimate or len(question.rows) >= FEW_PROBES
-        centroids = begun(partial(scan, self.centroids(question.centroid), question.rows, fine=closely))
         parts = self.parts.ask(partial(scan_part, question=question, fine=fine))
-        centroid = [bound.T.astype(np.float64) for bound in centroids.result()]
+        centroids = scan(self.centroids(question.centroid), question.rows, fine=closely)
+        centroid = [bound.T.astype(np.float64) for bound in centroids]
         if question.lost:
             images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
         for (query, disorder_id), rest in added_up(part.rest for part in parts).items():
@@ -326,7 +323,7 @@ class Searcher:
     def _measure(
         self, question: Question, scanned: Scanned, method: Method, probe: Ints, disorder: Ints
     ) -> MeasuredPairs:
-        """Exact distances of probes and disorders, and the score of them."""
+        """Exact distances of probes and disorders of a shortlist, and the score of them."""
         neighbours, threshold = scanned.neighbours[probe, disorder], scanned.threshold[probe, disorder]
         asks, asked = [], []
         for place_of, part in zip(self._place_in_part, scanned.parts, strict=True):
@@ -337,10 +334,7 @@ class Searcher:
         first, distance, who = joined(self.parts.ask_each(asks), asked, neighbours)
         images = scanned.lower.gallery_images[probe, disorder]
         patients = scanned.lower.gallery_patients[probe, disorder]
-        centroid = scanned.lower.centroid[probe, disorder]
-        whole = images == self.gallery.images_of_disorder[disorder]  # the rest of a disorder was measured already
-        rows = self.centroids(question.centroid)
-        centroid[whole] = rows.distances(disorder[whole], question.rows, probe[whole])
+        centroid = scanned.lower.centroid[probe, disorder]  # measured with the shortlist
         nearest = distance[first]
         mean = nearest if len(distance) == len(first) else np.add.reduceat(distance, first) / neighbours
         scored = method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))
@@ -372,6 +366,19 @@ def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
 def _estimates(question: Question, scanned: Scanned) -> Estimates:
     assert scanned.estimate is not None
     return Estimates(scanned.estimate, scanned.there, question.first_probe)
+
+
+def _near(question: Question, scanned: Scanned, method: Method, top: int | None) -> Bools:
+    """Which disorders (queries, disorders) can be among the first `top` of a query, by the bounds."""
+    first_of_query = question.first_probe
+    if top is None:
+        return scanned.there[first_of_query]
+    low, high = (
+        fuse_distances(np.where(scanned.there, method.distance(evidence), np.inf), first_of_query)
+        for evidence in (scanned.lower, scanned.upper)
+    )
+    last = np.sort(high, axis=1)[:, [top - 1]]
+    return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
 
 
 def _means(slots: Floats, first_slot: Ints, counts: Ints) -> Floats:
