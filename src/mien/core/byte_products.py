@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Int8s
-
-Result = TypeVar("Result")
 
 EXACT_WIDTH = 1 << 10  # sums of so many products of two bytes are whole numbers in float32
 
@@ -59,16 +57,12 @@ def on_all_cores(work: Callable[..., None], tasks: Sequence[tuple[Any, ...]]) ->
                 return
             work(*task)
 
-    others = [begun(take) for _ in range(min(_cores(), len(tasks)) - 1)]
+    threads = _threads(os.getpid())
+    others = [threads.submit(take) for _ in range(min(_cores(), len(tasks)) - 1)]
     take()
     for other in others:
         if not other.cancel():  # it is at its last task
             other.result()
-
-
-def begun(work: Callable[[], Result]) -> Future[Result]:
-    """Something that another thread does meanwhile."""
-    return _threads(os.getpid()).submit(work)
 
 
 @cache
