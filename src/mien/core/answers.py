@@ -174,7 +174,7 @@ def ranked(
     pairs: MeasuredPairs, query_of_probe: Ints, disorders: Sequence[Disorder], top: int | None
 ) -> Iterator[tuple[RankedDisorder, ...]]:
     """Orders each query's disorders by (distance, disorder id), and attaches the evidence."""
-    distances = np.stack([pairs.distance, pairs.nearest, pairs.centroid], axis=1)
+    distances = np.array([pairs.distance, pairs.nearest, pairs.centroid]).T
     cell_of_pair = query_of_probe[pairs.probe] * len(disorders) + pairs.disorder
     by_cell = np.argsort(cell_of_pair, kind="stable")
     cells, first_pair = np.unique(cell_of_pair[by_cell], return_index=True)  # one per query and disorder

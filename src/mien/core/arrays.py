@@ -15,12 +15,14 @@ Ints = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 
 
-def run_starts(values: Ints, first_of_group: Ints) -> Bools:
+def run_starts(values: Ints, first_of_group: Ints | None = None) -> Bools:
     """Where a run of equal values begins; runs end where a group does.
 
     >>> run_starts(np.array([7, 7, 8, 8, 8]), np.array([0, 4])).tolist()
     [True, False, True, False, True]
     """
-    starts: Bools = np.diff(values, prepend=-1) != 0
-    starts[first_of_group] = True
+    starts = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=starts[1:])
+    if first_of_group is not None:
+        starts[first_of_group] = True
     return starts

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Float32s, Float64s, Floats, Ints
+from mien.core.arrays import Float32s, Float64s, Floats, Ints, run_starts
 from mien.core.centroids import Sums
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
@@ -40,7 +40,7 @@ class Question(NamedTuple):
     @property
     def first_probe(self) -> Ints:
         """Of each query."""
-        return np.searchsorted(self.query_of_probe, np.arange(len(self.own_patients)))
+        return np.flatnonzero(run_starts(self.query_of_probe))
 
 
 class RestOfDisorder(NamedTuple):
@@ -136,9 +136,8 @@ def measure_part(
     distance = index.images.distances(roster.image_of_label[label], question.rows, pairs.probe[pair])
     order = np.lexsort((label, distance, pair))  # labels of a disorder are sorted by (patient id, image id)
     pair, label, distance = pair[order], label[order], distance[order]
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    place = np.arange(len(pair)) - starts.repeat(np.diff(starts, append=len(pair)))
-    kept = place < pairs.neighbours[pair]
+    starts = np.flatnonzero(run_starts(pair))
+    kept = np.arange(len(pair)) - np.searchsorted(pair, pair) < pairs.neighbours[pair]
     who = [_who(roster, image) for image in roster.image_of_label[label[starts]].tolist()]
     return MeasuredPart(pair[kept], distance[kept], who)
 
@@ -197,7 +196,7 @@ def _scan_labels(
     else:
         bounds = scan(index.images, question.rows, fine=fine)
         if len(roster.image_of_label) > len(roster.image_ids):
-            bounds = Bounds(*(bound[roster.image_of_label] for bound in bounds))
+            bounds = Bounds(*(bound.take(roster.image_of_label, axis=0) for bound in bounds))
     for query, patients in enumerate(own):
         if patients:
             patient_of_label = roster.patient_of_label if labels is None else roster.patient_of_label[labels]

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from mien.core.arrays import Float32s, Float64s, Ints
+from mien.core.arrays import Float32s, Float64s, Ints, run_starts
 from mien.core.centroids import Sums, added_up
 from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
@@ -154,7 +154,7 @@ def joined(
     distance = np.concatenate([part.distance for part in found])
     first_of: dict[int, tuple[float, tuple[str, str]]] = {}
     for part, numbers in zip(found, asked, strict=True):
-        starts = np.flatnonzero(np.diff(part.pair, prepend=-1))
+        starts = np.flatnonzero(run_starts(part.pair))
         nearest = zip(numbers[part.pair[starts]].tolist(), part.distance[starts].tolist(), part.who, strict=True)
         for number, *candidate in nearest:
             first_of[number] = min(first_of.get(number, tuple(candidate)), tuple(candidate))

@@ -70,7 +70,7 @@ class Method:
     def neighbours(self, images_of_disorder: Ints) -> Ints:
         """How many of a disorder's nearest images count, one at least and all at most."""
         counted = self.scoring.neighbours(images_of_disorder, **self._arguments)
-        return np.clip(counted, 1, images_of_disorder)
+        return np.minimum(np.maximum(counted, 1), images_of_disorder)
 
     def as_dict(self) -> dict[str, str | float]:
         """The method as plain values, only those that it uses."""

@@ -151,9 +151,11 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
 
 def _blocks(matrix: npt.NDArray[Any], only: Ints | None) -> Iterator[tuple[slice, Callable[[], npt.NDArray[Any]]]]:
     """Places of the rows, all or some, a block at a time, and how to get at them."""
-    size = max(1, BYTES_PER_BLOCK // matrix[:1].nbytes)
     if only is not None and len(only) and (np.diff(only) == 1).all():  # together: no copy
         matrix, only = matrix[only[0] : only[-1] + 1], None
-    for start in range(0, len(matrix if only is None else only), size):
+    count, most = len(matrix if only is None else only), max(1, BYTES_PER_BLOCK // matrix[:1].nbytes)
+    blocks = -(-count // most)
+    size = -(-count // (blocks + blocks % 2)) if blocks else 1  # as much for each of two cores
+    for start in range(0, count, size):
         some = slice(start, start + size)
         yield some, partial(np.ascontiguousarray, matrix[some]) if only is None else partial(matrix.take, only[some], 0)

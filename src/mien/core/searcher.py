@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -222,9 +223,9 @@ class Searcher:
         bounds = BOUNDS_AT_A_TIME // max(of_part.sum() for of_part in self.gallery.images_of_parts)
         most = max(1, min(bounds, EVIDENCE_AT_A_TIME // len(self.gallery.disorders)))
         images = [len(asked.query.encodings.image_ids) for asked in queries]
-        batch_of = ((np.cumsum(images) - images) // most).tolist()
-        for _, batch in groupby(range(len(queries)), key=batch_of.__getitem__):
-            yield [queries[number] for number in batch]
+        batch_of = [before // most for before in accumulate(images, initial=0)]
+        for _, batch in groupby(zip(batch_of, queries, strict=False), key=itemgetter(0)):  # the last is the sum of all
+            yield [asked for _, asked in batch]
 
     def _sureness(
         self, estimates: Estimates, method: Method, calibration: Calibration, coverage: float
@@ -253,7 +254,7 @@ class Searcher:
         Centroids are measured here: they are few, and most disorders that a scan leaves are out by theirs.
         """
         near = _near(question, scanned, method, top)
-        if top is not None and near.mean() > MANY_LEFT:
+        if top is not None and np.count_nonzero(near) > MANY_LEFT * near.size:
             scanned = self._scan(question, method, fine=True)
             near = _near(question, scanned, method, top)
         probe, disorder = np.nonzero(near[question.query_of_probe])
@@ -377,7 +378,7 @@ def _near(question: Question, scanned: Scanned, method: Method, top: int | None)
         fuse_distances(np.where(scanned.there, method.distance(evidence), np.inf), first_of_query)
         for evidence in (scanned.lower, scanned.upper)
     )
-    last = np.sort(high, axis=1)[:, [top - 1]]
+    last = np.partition(high, top - 1, axis=1)[:, [top - 1]]
     return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
 
 

@@ -11,7 +11,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import t
 
-from mien.core.arrays import Bools, Float64s, Floats, Ints
+from mien.core.arrays import Bools, Float64s, Floats, Ints, run_starts
 
 DRAWS = 9999
 MATCHED_DRAWS = 999
@@ -44,7 +44,7 @@ def means_within(distances: Floats, members: Ints) -> tuple[Float64s, Float64s]:
 
 def _blocks(disorder_of_patient: Ints) -> tuple[Ints, Ints]:
     """Where the patients of each disorder start, and how many they are; sorted by disorder."""
-    starts = np.flatnonzero(np.diff(disorder_of_patient, prepend=-1))
+    starts = np.flatnonzero(run_starts(disorder_of_patient))
     return starts, np.diff(starts, append=len(disorder_of_patient))
 
 
