@@ -25,7 +25,7 @@ from faults.operations import answer, first_cohort
 from faults.tally import Tally
 
 SMALL = 4096  # files of fewer bytes are small
-NUMBERS = 6144  # of an embedding of the large gallery, as GM-Arc's has: its rows are mapped, not read
+NUMBERS = 6144  # of an embedding of the large gallery, as GM-Arc's has: its rows stay in their file
 
 
 class Case(NamedTuple):
@@ -51,7 +51,7 @@ def calibrated_gallery(folder):
 
 
 def large_gallery(folder):
-    """A gallery with mapped rows, whose last import lies in SQLite's log, as after a power cut."""
+    """A gallery whose rows stay in their file, and whose last import lies in SQLite's log, as after a power cut."""
 
     def wide(cohort):
         embeddings = np.tile(cohort.embeddings, NUMBERS // cohort.embeddings.shape[2])

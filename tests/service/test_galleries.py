@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -60,16 +61,16 @@ def test_an_index_that_is_cut_short_or_damaged_while_it_is_served_is_made_anew(g
         assert f"{path.name} does not match its checksum" in caplog.text
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc, to see which files are open")
 @pytest.mark.usefixtures("checked_often")
 def test_an_old_generation_is_let_go_even_if_nobody_asks(gallery, monkeypatch):
-    """Its files are deleted; while they are mapped, the removed patient's rows would stay on the disk."""
+    """Its files are deleted; while they are open, the removed patient's rows would stay on the disk."""
     monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
     with client_of(gallery) as client:
         patients_named_by(client, gallery)
-        assert _mapped(gallery)
+        assert _open_files(gallery)
         Gallery.remove_patients(gallery, [Gallery.open(gallery).roster.patient_ids[0]])
-        _wait_until(lambda: _mapped(gallery) and not any("deleted" in line for line in _mapped(gallery)))
+        _wait_until(lambda: _open_files(gallery) and not any("deleted" in line for line in _open_files(gallery)))
 
 
 def test_a_gallery_that_breaks_is_a_problem_and_mends(gallery, capfd):
@@ -85,27 +86,31 @@ def test_a_gallery_that_breaks_is_a_problem_and_mends(gallery, capfd):
         assert client.get("/v1/health").status_code == 200
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc, to see which files are mapped")
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc, to see which files are open")
 @pytest.mark.usefixtures("checked_often")
 def test_the_watch_outlives_a_gallery_that_was_away(gallery, monkeypatch, tmp_path, capfd):
-    """Also one in whose place something else stood; and what is gone is not kept mapped."""
+    """Also one in whose place something else stood; and what is gone is not kept open."""
     monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
     with client_of(gallery) as client:
         patients_named_by(client, gallery)
         time.sleep(0.3)  # the watch has seen the gallery: it must not hold on to it
         gallery.rename(tmp_path / "away")
         gallery.write_text("not a folder")
-        _wait_until(lambda: not _mapped(tmp_path))
+        _wait_until(lambda: not _open_files(tmp_path))
         gallery.unlink()
         (tmp_path / "away").rename(gallery)
-        _wait_until(lambda: _mapped(gallery))
+        _wait_until(lambda: _open_files(gallery))
         Gallery.remove_patients(gallery, [Gallery.open(gallery).roster.patient_ids[0]])
-        _wait_until(lambda: _mapped(gallery) and not any("deleted" in line for line in _mapped(gallery)))
+        _wait_until(lambda: _open_files(gallery) and not any("deleted" in line for line in _open_files(gallery)))
     assert "Traceback" not in capfd.readouterr().err
 
 
-def _mapped(directory):
-    return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(directory) in line]
+def _open_files(directory):
+    targets = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            targets.append(str(descriptor.readlink()))
+    return [target for target in targets if target.startswith(f"{directory}{os.sep}") and "index-" in target]
 
 
 def _wait_until(condition):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import sqlite3
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from mien.core.errors import (
 )
 from mien.core.method import TWELVE_METHODS
 from mien.storage import changes, database
+from mien.storage.index_files import FileRows
 from mien.storage.verification import problems
 
 from cohorts import random_cohort, random_query_arrays
@@ -488,15 +490,14 @@ def test_a_new_gallery_is_for_its_keeper_only(directory):
     assert directory.stat().st_mode & 0o077 == 0
 
 
-def test_rows_that_were_let_go_or_picked_come_from_the_file(tmp_path, rng, monkeypatch):
+def test_rows_in_files_are_those_in_memory(tmp_path, rng, monkeypatch):
     monkeypatch.setattr("mien.storage.index_files.LARGEST_READ", 0)
     cohort = random_cohort(rng, disorders=40, dimensions=64)
     Gallery.build(tmp_path, cohort)
     index = Gallery.open(tmp_path).index
-    exact, codes = index.images.exact.copy(), index.images.codes.copy()
-    for start in range(0, len(exact), 7):
-        index.images.let_go_exact(start, start + 7)
-        index.images.let_go_codes(start, start + 7)
-    np.testing.assert_array_equal(index.images.exact, exact)
-    np.testing.assert_array_equal(index.images.codes, codes)
-    np.testing.assert_array_equal(index.images.pick(np.array([3, 0, 3])), exact[[3, 0, 3]])
+    for stored, made in zip(matrices(index), matrices(cohort.index), strict=True):
+        assert isinstance(stored, FileRows)
+        assert (len(stored), stored.shape) == (len(made), made.shape)
+        for some in (slice(None), slice(3, 9), slice(5, 5), slice(7, 10**6), np.array([3, 0, 3]), np.zeros(0, np.intp)):
+            np.testing.assert_array_equal(stored[some], made[some], strict=True)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(stored)), made, strict=True)

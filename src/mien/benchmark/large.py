@@ -7,6 +7,7 @@ each as a random direction; in so few dimensions, disorders are alike to differe
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,13 +23,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.benchmark.measure import Line, megabytes
-from mien.core.arrays import Float32s, Ints
+from mien.core.arrays import Float32s, Ints, Rows
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.index import GalleryIndex
 from mien.core.ranking import rank
 from mien.core.roster import Label, Roster
-from mien.storage.index_files import read_index, write_index
+from mien.core.rounded_rows import RoundedRows
+from mien.storage.index_files import FileRows, read_index, write_index
 
 IMAGES = 500_000
 SIZES = 4  # an eighth, a quarter, a half, all
@@ -117,16 +119,19 @@ def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
         return index
     images = disorders * IMAGES_PER_DISORDER
 
+    def first(rows: Rows, count: int) -> Rows:
+        return rows.first(count) if isinstance(rows, FileRows) else rows[:count]
+
     rows = index.images
     return replace(
         index,
         roster=Roster.of_labels(islice(_labels(), images)),
-        images=replace(rows, exact=rows.exact[:images], codes=rows.codes[:images], steps=rows.steps[:images]),
-        image_lengths=index.image_lengths[:images],
-        image_centroids=index.image_centroids[:disorders],
-        patient_centroids=index.patient_centroids[:disorders],
-        image_sums=index.image_sums[:disorders],
-        patient_sums=index.patient_sums[:disorders],
+        images=RoundedRows(*(first(each, images) for each in (rows.exact, rows.codes, rows.steps))),
+        image_lengths=first(index.image_lengths, images),
+        image_centroids=first(index.image_centroids, disorders),
+        patient_centroids=first(index.patient_centroids, disorders),
+        image_sums=first(index.image_sums, disorders),
+        patient_sums=first(index.patient_sums, disorders),
     )
 
 
@@ -149,7 +154,7 @@ def _seconds_from_disk(files: Sequence[Path], action: Callable[[], object]) -> f
 
 def _read(file: Path, index: GalleryIndex) -> None:
     buffer = memoryview(bytearray(BYTES_AT_A_TIME))
-    left = index.images.exact.nbytes
+    left = 4 * math.prod(index.images.exact.shape)
     with file.open("rb", buffering=0) as opened:
         while left > 0:
             left -= opened.readinto(buffer[: min(left, len(buffer))]) or left

@@ -42,7 +42,7 @@ def serving_benchmarks(gallery: Gallery, queries: Sequence[Query], size: float) 
         yield Line(f"  {what} are answered within", took, f"reading it {CLIENTS} times", CLIENTS * reading, "")
     if before:
         yield Line("  its own memory at the end", after, "at the beginning", before, "1: flat", "MB")
-        yield Line("  its memory at the end, the mapped gallery included", resident, "250 MB", 250, "≤ 1", "MB")
+        yield Line("  all its memory at the end", resident, "250 MB", 250, "≤ 1", "MB")
 
 
 @contextmanager

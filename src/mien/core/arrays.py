@@ -1,8 +1,8 @@
-"""The names of the array types, and runs in sorted arrays."""
+"""Names of array types, and runs in sorted arrays."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,17 @@ Float64s = npt.NDArray[np.float64]
 Int8s = npt.NDArray[np.int8]
 Ints = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
+
+
+class Rows(Protocol):
+    """Rows of a matrix: an array, or a file from which they are read when they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice | Ints, /) -> Any: ...
 
 
 def run_starts(values: Ints, first_of_group: Ints | None = None) -> Bools:

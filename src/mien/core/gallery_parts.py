@@ -128,12 +128,8 @@ def summary_of(index: GalleryIndex) -> GallerySummary:
 
 def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, Sums]:
     """What this part adds to the centroids of some disorders."""
-    sums, place_of = index.sums(kind), index.roster.disorder_of_id
-    places = {disorder_id: place_of[disorder_id] for disorder_id in disorder_ids if disorder_id in place_of}
-    return {
-        disorder_id: Sums(sums.high[[place]], sums.low[[place]], sums.counts[[place]])
-        for disorder_id, place in places.items()
-    }
+    place_of = index.roster.disorder_of_id
+    return {each: index.sums(np.array([place_of[each]]), kind) for each in disorder_ids if each in place_of}
 
 
 def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:

@@ -1,15 +1,15 @@
-"""What a query is compared with: the gallery's unit rows, in memory or mapped from disk."""
+"""What a query is compared with: the gallery's unit rows, in memory or in files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from mien.core.arrays import Float32s, Float64s, Floats, Ints
+from mien.core.arrays import Float64s, Floats, Ints, Rows
 from mien.core.centroids import FIRST, Sums, patient_sums
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import Encoder
@@ -31,11 +31,11 @@ class GalleryIndex:
     roster: Roster
     encoder: Encoder
     images: RoundedRows
-    image_centroids: Float32s  # (disorders, width)
-    patient_centroids: Float32s
-    image_lengths: Float64s  # (images, representations)
-    image_sums: Float64s  # (disorders, 2, representations * dimensions): what these centroids are means of
-    patient_sums: Float64s
+    image_centroids: Rows  # (disorders, width): float32
+    patient_centroids: Rows
+    image_lengths: Rows  # (images, representations): float64
+    image_sums: Rows  # (disorders, 2, representations * dimensions), float64: what these centroids are means of
+    patient_sums: Rows
 
     def __repr__(self) -> str:
         return f"<GalleryIndex of {self.roster.sizes}, {self.encoder}>"
@@ -43,16 +43,15 @@ class GalleryIndex:
     def centroids(self, kind: CentroidKind) -> RoundedRows:
         """The disorders' centroids of one kind. They are few, and rounded here: that takes as long as ten queries."""
         exact = self.image_centroids if kind == "image" else self.patient_centroids
-        self.images.require_whole(exact)
-        return replace(RoundedRows.of(exact), require_whole=self.images.require_whole)
+        return RoundedRows.of(exact[:])
 
-    def sums(self, kind: CentroidKind) -> Sums:
-        """What the disorders' centroids of one kind are means of, to be added to those of other parts of a gallery."""
+    def sums(self, disorders: Ints, kind: CentroidKind) -> Sums:
+        """What some disorders' centroids are means of, to be added to those of other parts of a gallery."""
         roster = self.roster
-        both = self.image_sums if kind == "image" else self.patient_sums
-        self.images.require_whole(both)
+        both = (self.image_sums if kind == "image" else self.patient_sums)[disorders]
         high, low = both.reshape(len(both), 2, self.encoder.representations, -1).swapaxes(0, 1)
-        return Sums(high, low, roster.images_of_disorder if kind == "image" else roster.patients_of_disorder)
+        counts = roster.images_of_disorder if kind == "image" else roster.patients_of_disorder
+        return Sums(high, low, counts[disorders])
 
     def sums_of(self, images: Ints, kind: CentroidKind) -> Sums:
         """The same for one disorder, of which only some images are there, sorted by patient."""
@@ -61,8 +60,7 @@ class GalleryIndex:
     def raw_embeddings(self, images: Ints) -> Float64s:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
         representations = self.encoder.representations
-        self.images.require_whole(self.image_lengths)
-        units = self.images.pick(images).reshape(len(images), representations, -1).astype(np.float64)
+        units = self.images.exact[images].reshape(len(images), representations, -1).astype(np.float64)
         raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
         return raw
 
@@ -87,12 +85,10 @@ def matrices_of(
     yield "patient_sums", (disorders, 2, width), np.float64
 
 
-def index_of_matrices(
-    roster: Roster, encoder: Encoder, matrices: Mapping[str, npt.NDArray[Any]], **ways_to_read: Callable[..., Any]
-) -> GalleryIndex:
-    """The index that some matrices are, and how images' rows are read where they are mapped from files."""
+def index_of_matrices(roster: Roster, encoder: Encoder, matrices: Mapping[str, Rows]) -> GalleryIndex:
+    """The index that some matrices are."""
     exact, codes, steps, *others = (matrices[name] for name, _, _ in matrices_of(0, 0, encoder))
-    return GalleryIndex(roster, encoder, RoundedRows(exact, codes, steps, **ways_to_read), *others)
+    return GalleryIndex(roster, encoder, RoundedRows(exact, codes, steps), *others)
 
 
 def build_index(

@@ -16,13 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mien.core.arrays import Float32s, Float64s, Floats, Int8s, Ints
+from mien.core.arrays import Float32s, Float64s, Floats, Int8s, Ints, Rows
 from mien.core.byte_products import byte_products, on_all_cores
 
-LetGo = Callable[[int, int], None]  # of rows that were scanned, where they are mapped from a file
-
 LARGEST_BYTE = 127
-BYTES_PER_BLOCK = 1 << 23  # of rounded rows that are scanned at a time
+BYTES_PER_BLOCK = 1 << 21  # of rounded rows that are scanned at a time; exact ones are four times as large
 FEW_PROBES = 4
 ROWS_MEASURED = 64  # at a time: 1.5 MB of GM-Arc's
 
@@ -31,13 +29,9 @@ ROWS_MEASURED = 64  # at a time: 1.5 MB of GM-Arc's
 class RoundedRows:
     """Unit rows with their bytes."""
 
-    exact: Float32s  # (rows, width)
-    codes: Int8s  # (rows, width): the row over its step, rounded
-    steps: Float32s  # (rows, 2): the step, and an upper bound of the length that rounding took away
-    let_go_exact: LetGo = lambda _start, _end: None  # rows that are in memory stay there
-    let_go_codes: LetGo = lambda _start, _end: None
-    picked: Callable[[Ints], Float32s] | None = None  # reads some exact rows past the map
-    require_whole: Callable[[npt.NDArray[Any]], None] = lambda _: None  # refuses one whose mapped file was cut short
+    exact: Rows  # (rows, width): float32
+    codes: Rows  # (rows, width): the row over its step, rounded to bytes
+    steps: Rows  # (rows, 2), float32: the step, and an upper bound of the length that rounding took away
 
     @classmethod
     def of(cls, exact: Float32s) -> RoundedRows:
@@ -47,23 +41,13 @@ class RoundedRows:
     def __len__(self) -> int:
         return len(self.exact)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RoundedRows, (self.exact, self.codes, self.steps)  # a file stays where it is
-
-    def pick(self, rows: Ints) -> Float32s:
-        """Some exact rows."""
-        if self.picked is not None:
-            return self.picked(rows)
-        self.require_whole(self.exact)
-        return self.exact[rows]
-
     def distances(self, rows: Ints, probes: Float32s, probe_of_row: Ints) -> Float64s:
         """Exact distances, one pair of rows and probes at a time, so that each depends on its two rows alone."""
         found = np.empty(len(rows))
         for start in range(0, len(rows), ROWS_MEASURED):
             some = slice(start, start + ROWS_MEASURED)
             others = probes if len(probes) == 1 else probes[probe_of_row[some]]  # one needs no copies
-            found[some] = pair_distances(self.pick(rows[some]), others)
+            found[some] = pair_distances(self.exact[rows[some]], others)
         return found
 
 
@@ -116,26 +100,21 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     By the bytes of both, which is a quarter of the memory and much faster; or, if it is to be `fine`, by a matrix
     product of exact rows, whose bounds are a hundred times closer.
     """
-    for read in (rows.exact,) if fine else (rows.codes, rows.steps):
-        rows.require_whole(read)
     count = len(rows) if only is None else len(only)
     lower = np.empty((count, len(probes)), np.float32)
     if fine:
         upper = np.empty_like(lower)
         for some, block in _blocks(rows.exact, only):
             lower[some], upper[some] = product_bounds(block(), probes)
-            rows.let_go_exact(some.start, some.stop)
         return Bounds(lower, upper)
     codes, steps = rounded(probes)
     multiply = byte_products(codes)
 
     def fill(some: slice, block: Callable[[], Int8s]) -> None:
         lower[some] = multiply(block())
-        if only is None:
-            rows.let_go_codes(some.start, some.stop)
 
     on_all_cores(fill, list(_blocks(rows.codes, only)))
-    step, rest = (rows.steps if only is None else rows.steps[only]).T[:, :, np.newaxis]
+    step, rest = rows.steps[slice(None) if only is None else only].T[:, :, np.newaxis]
     lower *= step
     lower *= -steps[:, 0]
     of_row = rest * (1 + steps[:, 1].max())
@@ -149,13 +128,13 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     return Bounds(lower, upper)
 
 
-def _blocks(matrix: npt.NDArray[Any], only: Ints | None) -> Iterator[tuple[slice, Callable[[], npt.NDArray[Any]]]]:
+def _blocks(matrix: Rows, only: Ints | None) -> Iterator[tuple[slice, Callable[[], npt.NDArray[Any]]]]:
     """Places of the rows, all or some, a block at a time, and how to get at them."""
-    if only is not None and len(only) and (np.diff(only) == 1).all():  # together: no copy
-        matrix, only = matrix[only[0] : only[-1] + 1], None
-    count, most = len(matrix if only is None else only), max(1, BYTES_PER_BLOCK // matrix[:1].nbytes)
-    blocks = -(-count // most)
-    size = -(-count // (blocks + blocks % 2)) if blocks else 1  # as much for each of two cores
+    together = only is None or (len(only) > 0 and bool((np.diff(only) == 1).all()))  # then none is copied in memory
+    first, count = (0, len(matrix)) if only is None else (only[:1].sum(), len(only))
+    blocks = -(-count // max(1, BYTES_PER_BLOCK // matrix.shape[1]))
+    size = -(-count // (blocks + blocks % 2)) if blocks else 1  # as many blocks for each of two cores
     for start in range(0, count, size):
-        some = slice(start, start + size)
-        yield some, partial(np.ascontiguousarray, matrix[some]) if only is None else partial(matrix.take, only[some], 0)
+        some = slice(start, min(start + size, count))
+        there = slice(first + some.start, first + some.stop) if only is None or together else only[some]
+        yield some, partial(matrix.__getitem__, there)

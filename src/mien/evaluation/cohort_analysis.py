@@ -273,7 +273,7 @@ class _Work:
         others = np.flatnonzero(self.controls.disorder_of_patient == disorder)
         if len(members) < 2 or SHOWN * comb(len(members) + len(others), len(members)) <= 1:
             return line  # so few that no result could show it
-        of_others = self.index.images.pick(self.controls.first_image[others])
+        of_others = self.index.images.exact[self.controls.first_image[others]]
         rows = np.concatenate([self.first_photos[members], of_others])
         every = mean_cosine_distance(rows, rows)
         np.fill_diagonal(every, 0)

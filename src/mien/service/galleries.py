@@ -95,7 +95,7 @@ class ServedGallery:
             while True:
                 await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
                 try:
-                    # not the gallery itself: a name here would keep it mapped while its directory is away
+                    # not the gallery itself: a name here would keep it open while its directory is away
                     generation = (await asyncio.to_thread(self.newest, trust_files=False)).generation
                     if self.opened_at != known:
                         known = self.opened_at

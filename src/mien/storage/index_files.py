@@ -1,4 +1,4 @@
-"""`index-<generation>.*`: the derived index, mapped into memory. It can be deleted at any time and is made again.
+"""`index-<generation>.*`: the derived index. It can be deleted at any time and is made again.
 
 The matrices come first and `index-<generation>.json` last, each written under a temporary name, synced and renamed:
 where the JSON file is, the index is whole. It describes the matrices, which are bare numbers, and has a checksum of
@@ -7,12 +7,11 @@ each. Index files are only written and deleted under the database's write lock.
 
 from __future__ import annotations
 
-import mmap
+import math
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import finalize
@@ -20,7 +19,7 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
-from mien.core.arrays import Floats, Ints
+from mien.core.arrays import Floats, Ints, Rows
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError
 from mien.core.index import GalleryIndex, build_index, index_of_matrices, matrices_of
@@ -36,8 +35,9 @@ from mien.storage.outputs import (
 
 MATRICES = tuple(name for name, _, _ in matrices_of(0, 0, Encoder(1, 1)))
 ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
-LARGEST_READ = 1 << 22  # bytes of a matrix that is read and checked at opening; larger ones are mapped
-TIMES_FOR_CODES = 64  # as large may rounded rows be: every query scans them, in memory a third faster than in a map
+LARGEST_READ = 1 << 22  # bytes of a matrix that is read and checked at opening; larger ones stay in their files
+ROWS_CHECKED = 1 << 10  # at a time
+TIMES_FOR_CODES = 64  # as large may rounded rows be: every query scans them, in memory three times as fast
 
 
 def write_index(
@@ -88,7 +88,7 @@ def index_paths(directory: Path, generation: int) -> list[Path]:
 
 
 def read_index(directory: Path, generation: int, fingerprint: str, *, check_all: bool = False) -> GalleryIndex:
-    """Maps an index into memory; `FileNotFoundError` where there is none of this generation.
+    """Opens an index; `FileNotFoundError` where there is none of this generation.
 
     Small files are read and checked. `check_all` checks the large ones too.
     """
@@ -110,97 +110,76 @@ def read_index(directory: Path, generation: int, fingerprint: str, *, check_all:
             path = _path(directory, generation, field)
             largest_read = LARGEST_READ * (TIMES_FOR_CODES if field == "image_codes" else 1)
             matrices[field] = matrix = _matrix(path, shape, dtype, largest_read)
-            if (check_all or not _is_mapped(matrix)) and zlib.crc32(matrix.data) != described["checksums"][field]:
+            read = isinstance(matrix, np.ndarray)
+            if (check_all or read) and _checksum(matrix) != described["checksums"][field]:
                 raise ValueError(f"{path.name} does not match its checksum")  # noqa: TRY301
-        ways_to_read = _ways_to_read(_path(directory, generation, "image_rows"), matrices)
-        return index_of_matrices(roster, encoder, matrices, **ways_to_read)
+        return index_of_matrices(roster, encoder, matrices)
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptGalleryError(f"{directory}: {error}") from error
 
 
-def _matrix(path: Path, shape: tuple[int, ...], dtype: type[np.generic], largest_read: int) -> npt.NDArray[Any]:
+def _matrix(path: Path, shape: tuple[int, ...], dtype: type[np.generic], largest_read: int) -> Rows:
     """Bare numbers: the file's length is the only thing it says of itself."""
-    with open_unlinked(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != _bytes(shape, dtype):
-            raise ValueError(f"{path.name} has {size} bytes instead of {_bytes(shape, dtype)}")
-        if size <= largest_read:
-            return np.fromfile(file, dtype).reshape(shape)
-        mapped = np.memmap(file, dtype, "r", shape=shape)
-        mapped.filename = str(path)
-        return np.asarray(mapped)  # a plain array on top: indexing a np.memmap costs microseconds more each time
+    rows, wanted = FileRows(path, shape, dtype), _bytes(shape, dtype)
+    if rows.file_size != wanted:
+        raise ValueError(f"{path.name} has {rows.file_size} bytes instead of {wanted}")
+    return rows[:] if wanted <= largest_read else rows
 
 
-def _bytes(shape: tuple[int, ...], dtype: type[np.generic]) -> int:
-    return int(np.prod(shape)) * np.dtype(dtype).itemsize
+class FileRows:
+    """Rows of a matrix, read from its file when they are asked for, so that they take no memory.
 
+    In a map a file that is cut short kills whoever reads there, and around a row the system reads and maps megabytes.
+    """
 
-def _is_mapped(matrix: npt.NDArray[Any]) -> bool:
-    return isinstance(matrix.base, np.memmap)
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
+        self.path, self.shape, self.dtype = path, shape, dtype
+        file = open_unlinked(path)
+        finalize(self, file.close)
+        self._descriptor = file.fileno()
+        self.file_size = os.fstat(self._descriptor).st_size
 
+    def first(self, count: int) -> FileRows:
+        """The first rows alone."""
+        return FileRows(self.path, (count, *self.shape[1:]), self.dtype)
 
-def _pages(matrix: npt.NDArray[Any]) -> mmap.mmap:
-    pages: mmap.mmap = matrix.base._mmap  # type: ignore[union-attr]  # noqa: SLF001 the only way to the map itself
-    return pages
+    def __len__(self) -> int:
+        return self.shape[0]
 
-
-def _ways_to_read(path: Path, matrices: Mapping[str, npt.NDArray[Any]]) -> dict[str, Callable[..., Any]]:
-    """How images' rows are picked from their file, and let go after a scan, where they are mapped."""
-    exact, codes = matrices["image_rows"], matrices["image_codes"]
-    ways: dict[str, Callable[..., Any]] = {"require_whole": _require_whole}
-    if _is_mapped(exact):
-        ways |= {"let_go_exact": _letting_go(exact), "picked": _row_reader(path, exact)}
-    if _is_mapped(codes):
-        ways["let_go_codes"] = _letting_go(codes)
-    return ways
-
-
-def _require_whole(matrix: npt.NDArray[Any]) -> None:
-    """Refuses a file that was cut short after it was mapped: whoever reads the map there is killed."""
-    if _is_mapped(matrix) and _pages(matrix).size() < len(_pages(matrix)):
-        raise _cut_short(matrix.base.filename)  # type: ignore[union-attr]
-
-
-def _cut_short(path: object) -> CorruptGalleryError:
-    return CorruptGalleryError(f"{path} was cut short while it was open: open the gallery again, mien makes it anew")
-
-
-def _letting_go(matrix: npt.NDArray[Any]) -> Callable[[int, int], None]:
-    """Takes rows that were read out of this process's memory, and asks for as many more if they are there."""
-    pages, row = _pages(matrix), matrix.strides[0]
-
-    def advise(start: int, end: int, advice: str) -> None:
-        first = start * row // mmap.PAGESIZE * mmap.PAGESIZE
-        last = min(end * row, len(pages))
-        if first < last and hasattr(mmap, advice):  # not on every system
-            pages.madvise(getattr(mmap, advice), first, last - first)
-
-    def let_go(start: int, end: int) -> None:
-        _require_whole(matrix)
-        advise(start, end, "MADV_DONTNEED")
-        advise(end, 2 * end - start, "MADV_WILLNEED")
-
-    return let_go
-
-
-def _row_reader(path: Path, matrix: npt.NDArray[Any]) -> Callable[[Ints], npt.NDArray[Any]]:
-    """Reads single rows from the file: around a row that is read in its map, the system reads and maps megabytes."""
-    if not hasattr(os, "preadv"):  # not on every system
-        return partial(matrix.take, axis=0)
-    file, length = open_unlinked(path), matrix.strides[0]
-    descriptor = file.fileno()
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-
-    def read(rows: Ints) -> npt.NDArray[Any]:
-        found = np.empty((len(rows), *matrix.shape[1:]), matrix.dtype)
+    def __getitem__(self, rows: slice | Ints) -> npt.NDArray[Any]:
+        if isinstance(rows, slice):
+            start, end, _ = rows.indices(len(self))
+            found = np.empty((max(0, end - start), *self.shape[1:]), self.dtype)
+            self._read(found, start)
+            return found
+        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
         for place, row in enumerate(rows.tolist()):
-            if os.preadv(descriptor, [found[place]], row * length) != length:
-                raise _cut_short(path)
+            self._read(found[place], row)
         return found
 
-    finalize(read, file.close)
-    return read
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.asarray, (self[:],)  # a file stays where it is
+
+    def _read(self, found: npt.NDArray[Any], row: int) -> None:
+        left, offset = found.reshape(-1).view(np.uint8), row * _bytes(self.shape[1:], self.dtype)
+        while len(left):
+            count = os.preadv(self._descriptor, [left.data], offset)
+            if not count:
+                raise CorruptGalleryError(
+                    f"{self.path} was cut short while it was open: open the gallery again, mien makes it anew"
+                )
+            left, offset = left[count:], offset + count
+
+
+def _checksum(rows: Rows) -> int:
+    checksum = 0
+    for start in range(0, len(rows), ROWS_CHECKED):
+        checksum = zlib.crc32(np.ascontiguousarray(rows[start : start + ROWS_CHECKED]).data, checksum)
+    return checksum
+
+
+def _bytes(shape: tuple[int, ...], dtype: npt.DTypeLike) -> int:
+    return math.prod(shape) * np.dtype(dtype).itemsize
 
 
 def sweep(directory: Path, *, keep: int) -> None:
