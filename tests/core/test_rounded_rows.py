@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mien.core import byte_products as bytes_module
 from mien.core.byte_products import byte_products, plain_byte_products
 from mien.core.embeddings import unit_rows
-from mien.core.rounded_rows import LARGEST_BYTE, RoundedRows, pair_distances, scan
+from mien.core.rounded_rows import LARGEST_BYTE, RoundedRows, pair_distances, rounded, scan
 
 KINDS = ("plain", "sparse", "spiky", "tiny", "equal", "signs", "huge")
 
@@ -35,27 +35,36 @@ def adversarial(rng, kind, count, representations, dimensions):
     return unit_rows(rows).astype(np.float32)
 
 
-@settings(max_examples=150, deadline=None)
+def alike(rows, views, dimensions):
+    """The first of each so many views, in place of all of them."""
+    firsts = rows.reshape(len(rows), -1, views, dimensions)[:, :, :1]
+    return unit_rows(firsts.repeat(views, axis=2).reshape(len(rows), -1, dimensions)).astype(np.float32)
+
+
+@settings(max_examples=200, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
     representations=st.integers(1, 4),
     dimensions=st.sampled_from([1, 2, 7, 64, 300]),
+    views=st.sampled_from([1, 2, 4]),
     probes=st.integers(1, 5),
     fine=st.booleans(),
     numkong=st.booleans(),
 )
 def test_every_measured_distance_lies_between_its_bounds(
-    seed, kinds, representations, dimensions, probes, fine, numkong
+    seed, kinds, representations, dimensions, views, probes, fine, numkong
 ):
     rng = np.random.default_rng(seed)
-    exact = adversarial(rng, kinds[0], 12, representations, dimensions)
-    probe_rows = adversarial(rng, kinds[1], probes, representations, dimensions)
+    exact = adversarial(rng, kinds[0], 12, representations * views, dimensions)
+    probe_rows = adversarial(rng, kinds[1], probes, representations * views, dimensions)
+    if rng.random() < 0.5:  # views that have little in common, or all
+        exact, probe_rows = (alike(rows, views, dimensions) for rows in (exact, probe_rows))
     probe_rows[0] = exact[0] if rng.random() < 0.5 else probe_rows[0]
     with pytest.MonkeyPatch.context() as patch:
         if not numkong:
             patch.setattr(bytes_module, "_numkong", lambda: None)
-        rows = RoundedRows.of(exact)
+        rows = RoundedRows(exact, *rounded(exact, (views, dimensions)), (views, dimensions))
         bounds = scan(rows, probe_rows, fine=fine)
         some = rng.integers(12, size=5)
         of_some = scan(rows, probe_rows, fine=fine, only=some)
@@ -79,6 +88,16 @@ def test_bounds_of_usual_rows_are_close():
     coarse, fine = (scan(RoundedRows.of(exact), exact[:3], fine=fine) for fine in (False, True))
     assert (coarse.upper - coarse.lower).max() < 0.05
     assert (fine.upper - fine.lower).max() < 0.002
+
+
+def test_views_that_are_alike_have_a_quarter_of_the_bytes_and_bounds_nearly_as_close(rng):
+    photos = rng.standard_normal((20, 3, 1, 512)) + 0.1 * rng.standard_normal((20, 3, 4, 512))
+    exact = unit_rows(photos.reshape(20, 12, 512)).astype(np.float32)
+    rows = RoundedRows(exact, *rounded(exact, (4, 512)), (4, 512))
+    bounds = scan(rows, exact[:3])
+    assert rows.codes.nbytes == exact.size / 4
+    assert (bounds.upper - bounds.lower).max() < 0.07
+    assert rows.steps[:, 2] == pytest.approx(0.1 * (3 / 4) ** 0.5, rel=0.1)  # what three of four directions hold
 
 
 @pytest.mark.parametrize("width", [1, 63, 1024, 6144])

@@ -37,6 +37,14 @@ def dealt(cohort, rng, parts):
     ]
 
 
+def with_views(cohort, rng, noise):
+    """Four representations, much like each other, in place of each."""
+    views = cohort.embeddings.repeat(4, axis=1)
+    scale = noise * np.linalg.norm(views, axis=2, keepdims=True) / np.sqrt(views.shape[2])
+    views = views + scale * rng.standard_normal(views.shape)
+    return replace(cohort, encodings=Encodings.of(cohort.roster.image_ids, views.astype(np.float32)))
+
+
 def searcher_of(cohorts):
     return Searcher.of(LocalParts([cohort.index for cohort in cohorts]))
 
@@ -51,9 +59,10 @@ def searcher_of(cohorts):
     rows_per_block=st.integers(1, 9),
     top=st.sampled_from([None, 1, 3]),
     whole_numbers=st.booleans(),
+    alike=st.booleans(),
 )
 def test_parts_rank_as_one_gallery_does(
-    seed, representations, dimensions, disorders, parts, rows_per_block, top, whole_numbers
+    seed, representations, dimensions, disorders, parts, rows_per_block, top, whole_numbers, alike
 ):
     rng = np.random.default_rng(seed)
     cohort = random_cohort(rng, representations=representations, dimensions=dimensions, disorders=disorders)
@@ -61,6 +70,8 @@ def test_parts_rank_as_one_gallery_does(
         values = rng.integers(-1, 2, cohort.embeddings.shape)
         values[..., 0] += ~values.any(axis=2)  # of some length
         cohort = replace(cohort, encodings=Encodings.of(cohort.roster.image_ids, values))
+    cohort = with_views(cohort, rng, noise=0.0 if whole_numbers else 0.05) if alike else cohort
+    assert cohort.index.images.alike == ((4, dimensions) if alike else (1, 1))
     queries = [Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3)]
     own = cohort.queries()[0]  # its patient is left out
     by_photo = replace(own, patient_id=None, ids_are_file_names=True)

@@ -320,7 +320,7 @@ print("alive")
 
 
 @pytest.mark.parametrize(
-    "matrix", ["image_rows", "image_codes", "image_steps", "patient_centroid_rows", "image_lengths"]
+    "matrix", ["image_rows", "image_codes", "image_rounding", "patient_centroid_rows", "image_lengths"]
 )
 def test_an_index_that_is_cut_short_while_it_is_open_is_refused_by_name(directory, matrix):
     command = [sys.executable, "-c", TRUNCATED_WHILE_OPEN, str(directory), matrix]

@@ -12,12 +12,14 @@ import numpy.typing as npt
 from mien.core.arrays import Float64s, Floats, Ints, Rows
 from mien.core.centroids import FIRST, Sums, patient_sums
 from mien.core.embeddings import embedding_lengths, unit_rows
-from mien.core.encoder import Encoder
+from mien.core.encoder import VIEWS, Encoder
 from mien.core.errors import EmptyGalleryError
 from mien.core.roster import Roster
-from mien.core.rounded_rows import RoundedRows, rounded
+from mien.core.rounded_rows import EACH, Alike, RoundedRows, rounded
 
 CentroidKind = Literal["image", "patient"]
+ALIKE = 0.02  # share of the squared length that views of a photo do not have in common: bounds are twice as wide then
+DISORDERS_TRIED, IMAGES_TRIED = 32, 8  # of each, to see whether they are alike
 Allocate = Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]]
 
 
@@ -71,13 +73,13 @@ def disorder_sums(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) 
 
 
 def matrices_of(
-    images: int, disorders: int, encoder: Encoder
+    images: int, disorders: int, encoder: Encoder, alike: Alike = EACH
 ) -> Iterator[tuple[str, tuple[int, ...], type[np.generic]]]:
     """Name, shape and type of all that an index consists of."""
     width = encoder.representations * encoder.dimensions
     yield "image_rows", (images, width), np.float32
-    yield "image_codes", (images, width), np.int8
-    yield "image_steps", (images, 2), np.float32
+    yield "image_codes", (images, width // alike[0]), np.int8
+    yield "image_rounding", (images, 3), np.float32
     yield "image_centroid_rows", (disorders, width), np.float32
     yield "patient_centroid_rows", (disorders, width), np.float32
     yield "image_lengths", (images, encoder.representations), np.float64
@@ -85,10 +87,10 @@ def matrices_of(
     yield "patient_sums", (disorders, 2, width), np.float64
 
 
-def index_of_matrices(roster: Roster, encoder: Encoder, matrices: Mapping[str, Rows]) -> GalleryIndex:
+def index_of_matrices(roster: Roster, encoder: Encoder, alike: Alike, matrices: Mapping[str, Rows]) -> GalleryIndex:
     """The index that some matrices are."""
     exact, codes, steps, *others = (matrices[name] for name, _, _ in matrices_of(0, 0, encoder))
-    return GalleryIndex(roster, encoder, RoundedRows(exact, codes, steps), *others)
+    return GalleryIndex(roster, encoder, RoundedRows(exact, codes, steps, alike), *others)
 
 
 def build_index(
@@ -105,7 +107,8 @@ def build_index(
     """
     if not roster.image_ids:
         raise EmptyGalleryError("the gallery holds no images: add some before ranking")
-    described = matrices_of(len(roster.image_ids), len(roster.disorders), encoder)
+    alike = alike_views(roster, encoder, read)
+    described = matrices_of(len(roster.image_ids), len(roster.disorders), encoder, alike)
     matrices = {name: allocate(name, shape, dtype) for name, shape, dtype in described}
 
     for disorder in range(len(roster.disorders)):
@@ -113,10 +116,21 @@ def build_index(
         raw = read(images)
         exact = unit_rows(raw).astype(np.float32)
         matrices["image_rows"][images] = exact
-        matrices["image_codes"][images], matrices["image_steps"][images] = rounded(exact)
+        matrices["image_codes"][images], matrices["image_rounding"][images] = rounded(exact, alike)
         matrices["image_lengths"][images] = embedding_lengths(raw)
         for kind in ("image", "patient"):
             sums = disorder_sums(raw, roster.patient_of_image[images], kind)
             matrices[f"{kind}_centroid_rows"][disorder] = unit_rows(sums.means)
             matrices[f"{kind}_sums"][disorder] = sums.high.reshape(-1), sums.low.reshape(-1)
-    return index_of_matrices(roster, encoder, matrices)
+    return index_of_matrices(roster, encoder, alike, matrices)
+
+
+def alike_views(roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]) -> Alike:
+    """Whether the views of a photo are so alike that one scan does for them: tried with some images."""
+    alike = len(VIEWS), encoder.dimensions
+    if encoder.representations % len(VIEWS):
+        return EACH
+    disorders = np.unique(np.linspace(0, len(roster.disorders) - 1, DISORDERS_TRIED).astype(np.intp))
+    some = [unit_rows(read(roster.images_with(disorder)[:IMAGES_TRIED])) for disorder in disorders.tolist()]
+    away = np.concatenate([rounded(rows, alike)[1][:, 2] for rows in some])
+    return alike if np.mean(away**2) <= ALIKE else EACH

@@ -1,9 +1,11 @@
 """Unit rows as a gallery keeps them: exact ones to measure, and rounded to bytes to scan.
 
-A scan gives bounds of distances. Let r = s c + d be a unit row, its bytes c times its step s, and what rounding took
-away; p = t b + e the same for a probe. Then <r, p> - s t <c, b> = <d, p> + <s c, e>, which by Cauchy and Schwarz is at
-most |d| |p| + (|r| + |d|) |e|. Lengths of unit rows are 1, and |d| is kept beside the bytes. The product of the bytes
-is a whole number, and exact. What float32 loses in measuring the distance (`measured_rounding`) is added.
+A scan gives bounds of distances. Where the views of a photo are alike, it scans their sum over the root of their number
+instead of each: an orthogonal projection, so that a unit row r is A g + u, and u is orthogonal to all that A gives. Let
+g = s c + d be the bytes c times their step s, and what rounding took away; p = A h + v and h = t b + e the same for a
+probe. Then <r, p> - s t <c, b> = <u, v> + <d, h> + <s c, e>, which by Cauchy and Schwarz is at most
+|u| |v| + |d| |h| + (|g| + |d|) |e|. Lengths of g and h are at most 1; |d| and |u| are kept beside the bytes. The
+product of the bytes is a whole number, and exact. What float32 loses in measuring (`measured_rounding`) is added.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ LARGEST_BYTE = 127
 BYTES_PER_BLOCK = 1 << 21  # of rounded rows that are scanned at a time; exact ones are four times as large
 FEW_PROBES = 4
 ROWS_MEASURED = 64  # at a time: 1.5 MB of GM-Arc's
+Alike = tuple[int, int]  # so many representations, one after the other, of so many dimensions are scanned as one
+EACH: Alike = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +34,9 @@ class RoundedRows:
     """Unit rows with their bytes."""
 
     exact: Rows  # (rows, width): float32
-    codes: Rows  # (rows, width): the row over its step, rounded to bytes
-    steps: Rows  # (rows, 2), float32: the step, and an upper bound of the length that rounding took away
+    codes: Rows  # (rows, width over the number of alike ones): the row over its step, rounded to bytes
+    steps: Rows  # (rows, 3), float32: the step; upper bounds of the lengths that rounding and the projection took away
+    alike: Alike = EACH
 
     @classmethod
     def of(cls, exact: Float32s) -> RoundedRows:
@@ -58,19 +63,26 @@ class Bounds(NamedTuple):
     upper: Float32s
 
 
-def rounded(rows: Floats) -> tuple[Int8s, Float32s]:
-    """The bytes of rows; step and length of the rest.
+def rounded(rows: Floats, alike: Alike = EACH) -> tuple[Int8s, Float32s]:
+    """The bytes of rows; step and lengths of what is not in them.
 
     >>> codes, steps = rounded(np.array([[1.0, 0.5, 0.0], [0.0, 0.0, 0.0]]))
     >>> codes.tolist(), (steps[:, 1] > [0.003, 0]).tolist()
     ([[127, 64, 0], [0, 0, 0]], [True, True])
+    >>> codes, steps = rounded(np.array([[0.8, 0.0, 0.6, 0.0]]), alike=(2, 2))
+    >>> codes.tolist(), steps[:, 2].round(3).tolist()
+    ([[127, 0]], [0.141])
     """
-    wide = rows.astype(np.float64)
+    count, dimensions = alike
+    every = rows.astype(np.float64)
+    wide = every if count == 1 else every.reshape(len(rows), -1, count, dimensions).sum(axis=2) / np.sqrt(count)
+    wide = wide.reshape(len(rows), -1)
     step = (np.abs(wide).max(axis=1, keepdims=True) / LARGEST_BYTE).astype(np.float32)
     step[step == 0] = 1
     codes = np.rint(wide / step)
     rest = wide - codes * step
-    lengths = np.sqrt(np.vecdot(rest, rest))[:, np.newaxis] * (1 + 1e-6) + 1e-9  # rounded up to float32
+    away = np.maximum(np.vecdot(every, every) - np.vecdot(wide, wide), 0)
+    lengths = np.sqrt(np.stack([np.vecdot(rest, rest), away], axis=1)) * (1 + 1e-6) + [1e-9, 1e-7]  # rounded up
     return codes.astype(np.int8), np.concatenate([step, lengths], axis=1, dtype=np.float32, casting="same_kind")
 
 
@@ -107,17 +119,17 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
         for some, block in _blocks(rows.exact, only):
             lower[some], upper[some] = product_bounds(block(), probes)
         return Bounds(lower, upper)
-    codes, steps = rounded(probes)
+    codes, steps = rounded(probes, rows.alike)
     multiply = byte_products(codes)
 
     def fill(some: slice, block: Callable[[], Int8s]) -> None:
         lower[some] = multiply(block())
 
     on_all_cores(fill, list(_blocks(rows.codes, only)))
-    step, rest = rows.steps[slice(None) if only is None else only].T[:, :, np.newaxis]
+    step, rest, away = rows.steps[slice(None) if only is None else only].T[:, :, np.newaxis]
     lower *= step
     lower *= -steps[:, 0]
-    of_row = rest * (1 + steps[:, 1].max())
+    of_row = rest * (1 + steps[:, 1].max()) + away * steps[:, 2].max()
     rounding = np.float32(measured_rounding(probes.shape[1]))
     of_probe = (steps[:, 1] + 3 * rounding)[np.newaxis]  # beside measuring, what these lines round
     lower += 1

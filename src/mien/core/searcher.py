@@ -81,7 +81,7 @@ class Scanned(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """What a scan says of queries and all disorders of a gallery, without measuring: to about four digits.
+    """What a scan says of queries and all disorders of a gallery, without measuring: to about three digits.
 
     It comes from rounded rows alone, and so does not depend on what else is asked.
     """

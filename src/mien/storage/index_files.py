@@ -60,7 +60,7 @@ def write_index(
             matrices[field] = np.memmap(file, dtype, "r+", shape=shape)
             return matrices[field]
 
-        build_index(roster, encoder, read, allocate=allocate)
+        index = build_index(roster, encoder, read, allocate=allocate)
         for matrix in matrices.values():
             matrix.flush()
         checksums = {field: zlib.crc32(matrix.data) for field, matrix in matrices.items()}
@@ -68,6 +68,7 @@ def write_index(
         "generation": generation,
         "fingerprint": fingerprint,
         "encoder": encoder.as_dict(),
+        "alike": index.images.alike,
         "image_ids": roster.image_ids,
         "patient_ids": roster.patient_ids,
         "disorders": roster.disorders,
@@ -105,15 +106,17 @@ def read_index(directory: Path, generation: int, fingerprint: str, *, check_all:
             **{name: np.array(described[name], dtype=np.intp) for name in ROSTER_ARRAYS},
         )
         encoder = Encoder.from_dict(described["encoder"])
+        sizes = len(roster.image_ids), len(roster.disorders)
+        count, dimensions = described["alike"]
         matrices = {}
-        for field, shape, dtype in matrices_of(len(roster.image_ids), len(roster.disorders), encoder):
+        for field, shape, dtype in matrices_of(*sizes, encoder, (count, dimensions)):
             path = _path(directory, generation, field)
             largest_read = LARGEST_READ * (TIMES_FOR_CODES if field == "image_codes" else 1)
             matrices[field] = matrix = _matrix(path, shape, dtype, largest_read)
             read = isinstance(matrix, np.ndarray)
             if (check_all or read) and _checksum(matrix) != described["checksums"][field]:
                 raise ValueError(f"{path.name} does not match its checksum")  # noqa: TRY301
-        return index_of_matrices(roster, encoder, matrices)
+        return index_of_matrices(roster, encoder, (count, dimensions), matrices)
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptGalleryError(f"{directory}: {error}") from error
 
