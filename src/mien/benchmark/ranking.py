@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +17,11 @@ from mien.core.arrays import Floats
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.embeddings import unit_rows
 from mien.core.errors import InvalidCalibrationError
+from mien.core.gallery_parts import LocalParts
 from mien.core.method import FULL
 from mien.core.ranking import rank
+from mien.core.rounded_rows import RoundedRows
+from mien.core.searcher import Searcher
 from mien.core.study import Study
 from mien.evaluation.calibrating import calibrate
 from mien.storage.gallery import Gallery
@@ -53,9 +57,14 @@ def _compare(gallery: Gallery, queries: list[Query], cohort: Cohort) -> Iterator
     disorder_of_image = np.zeros(len(roster.image_ids), dtype=np.intp)  # where it has two, one of them
     disorder_of_image[roster.image_of_label] = np.repeat(np.arange(len(roster.disorders)), roster.images_of_disorder)
 
-    *ones, limit = best_of(RUNS, *(partial(rank, gallery, query) for query in queries[:PATIENTS]), reader(*matrices))
-    one, what = float(np.median(ones)), f"rank one patient (median of {PATIENTS}), full"
-    yield Line(what, one, "reading the float32 index once from memory", limit, "≤ 0.35")
+    one, what = 0.0, f"rank one patient (median of {PATIENTS}), full"
+    each_view = replace(gallery.index, images=RoundedRows.of(matrices[0]))  # as where views are not alike
+    for searcher, how in ((Searcher.of(LocalParts([each_view])), ", each view scanned"), (gallery.searcher, "")):
+        single = [partial(rank, searcher, query) for query in queries[:PATIENTS]]
+        *ones, limit = best_of(RUNS, *single, reader(*matrices))
+        one = float(np.median(ones))
+        yield Line(what + how, one, "reading the float32 index once from memory", limit, "≤ 0.35")
+    del each_view, searcher, single
     rows = unit_rows(photos).astype(np.float32)
     batch, products = best_of(RUNS, lambda: rank(gallery, queries), lambda: [rows @ matrix.T for matrix in matrices])
     yield Line(f"rank {BATCH} patients, full", batch, "the bare matrix products", products, "≤ 1.2")

@@ -15,7 +15,7 @@ from mien.encoding.store import DEFAULT, stored_encoder
 from mien.simulation.embeddings import GM_ARC, Layout
 from mien.simulation.study import simulated_gmdb
 
-LINES = 8 + serving.LINES + large.LINES
+LINES = 9 + serving.LINES + large.LINES
 STUDY_LINES = 2
 SMALL = 0.1  # a size that only shows whether all of it runs: embeddings are small too
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Floats, Ints
+from mien.core.arrays import Floats, Ints, places_in_runs
 from mien.core.calibration import Sureness
 from mien.core.encoder import Encoder
 from mien.core.extras import naming_the_missing_extra
@@ -183,7 +183,7 @@ def ranked(
 
     query = cells // len(disorders)
     order = np.lexsort((cells, fused[:, 0], query))
-    place = np.arange(len(order)) - np.searchsorted(query, query)
+    place = places_in_runs(query)
     order, place = (order, place) if top is None else (order[place < top], place[place < top])
     shown = closest[order]
     lines = zip(

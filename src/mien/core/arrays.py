@@ -37,3 +37,12 @@ def run_starts(values: Ints, first_of_group: Ints | None = None) -> Bools:
     if first_of_group is not None:
         starts[first_of_group] = True
     return starts
+
+
+def places_in_runs(values: Ints) -> Ints:
+    """Where each value stands in its run of equal values, which are sorted.
+
+    >>> places_in_runs(np.array([7, 7, 8, 8, 8])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.arange(len(values)) - np.searchsorted(values, values)

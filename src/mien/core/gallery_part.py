@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Float32s, Float64s, Floats, Ints, run_starts
+from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints, places_in_runs, run_starts
 from mien.core.centroids import Sums
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
@@ -116,28 +116,25 @@ def measure_part(
     index: GalleryIndex, question: Question, pairs: Pairs, lower_of_labels: Float32s | None = None
 ) -> MeasuredPart:
     """The nearest images of pairs, measured exactly. Without `lower_of_labels` their disorders are scanned again."""
-    roster, first = index.roster, index.roster.first_label
+    roster = index.roster
     if not len(pairs.probe):
         return MeasuredPart(np.zeros(0, np.intp), np.zeros(0), [])
-    if lower_of_labels is None:
-        disorders = np.unique(pairs.disorder)
-        sizes = roster.images_of_disorder[disorders]
-        labels = _ranges(first[disorders], sizes)
-        lower_of_labels = _scan_labels(index, question, _own_patients_here(roster, question), labels).lower
-        first = np.zeros_like(first)
-        first[disorders] = np.cumsum(sizes) - sizes
-    count = roster.images_of_disorder[pairs.disorder]
-    step = max(1, LABELS_AT_A_TIME // max(1, int(count.max())))
-    found = [
-        _near_labels(pairs, slice(start, start + step), count, first, roster.first_label, lower_of_labels)
-        for start in range(0, len(count), step)
-    ]
-    pair, label = (np.concatenate(column) for column in zip(*found, strict=True))
-    distance = index.images.distances(roster.image_of_label[label], question.rows, pairs.probe[pair])
+    pair, label, lower = _near_labels(index, question, pairs, lower_of_labels)
+    distance = np.full(len(pair), np.inf)
+
+    def measure(some: Bools) -> None:
+        images, probes = roster.image_of_label[label[some]], pairs.probe[pair[some]]
+        distance[some] = index.images.distances(images, question.rows, probes)
+
+    likely = places_in_runs(pair) < pairs.neighbours[pair]  # by their bounds; then all that can be as near as these
+    measure(likely)
+    farthest = np.zeros(len(pairs.probe))
+    np.maximum.at(farthest, pair[likely], distance[likely])
+    measure((lower <= farthest[pair]) & ~likely)
     order = np.lexsort((label, distance, pair))  # labels of a disorder are sorted by (patient id, image id)
     pair, label, distance = pair[order], label[order], distance[order]
     starts = np.flatnonzero(run_starts(pair))
-    kept = np.arange(len(pair)) - np.searchsorted(pair, pair) < pairs.neighbours[pair]
+    kept = (places_in_runs(pair) < pairs.neighbours[pair]) & np.isfinite(distance)
     who = [_who(roster, image) for image in roster.image_of_label[label[starts]].tolist()]
     return MeasuredPart(pair[kept], distance[kept], who)
 
@@ -207,15 +204,31 @@ def _scan_labels(
 
 
 def _near_labels(
-    pairs: Pairs, some: slice, count: Ints, first: Ints, first_label: Ints, lower: Float32s
-) -> tuple[Ints, Ints]:
-    """Pair and label of all images that are not farther than the pair's threshold."""
-    counts, disorder = count[some], pairs.disorder[some]
-    place = _ranges(first[disorder], counts)
-    pair = np.repeat(np.arange(len(count))[some], counts)
-    near = np.flatnonzero(lower[place, pairs.probe[pair]] <= pairs.threshold[pair])
-    shift = (first_label - first)[disorder].repeat(counts)
-    return pair[near], (place + shift)[near]
+    index: GalleryIndex, question: Question, pairs: Pairs, lower: Float32s | None
+) -> tuple[Ints, Ints, Float32s]:
+    """Pair, label and lower bound of all images within the threshold of a pair, sorted by pair and bound."""
+    roster, first = index.roster, index.roster.first_label
+    if lower is None:
+        disorders = np.unique(pairs.disorder)
+        sizes = roster.images_of_disorder[disorders]
+        labels = _ranges(first[disorders], sizes)
+        lower = _scan_labels(index, question, _own_patients_here(roster, question), labels).lower
+        first = np.zeros_like(first)
+        first[disorders] = np.cumsum(sizes) - sizes
+    found = []
+    count = roster.images_of_disorder[pairs.disorder]
+    step = max(1, LABELS_AT_A_TIME // int(count.max()))
+    for start in range(0, len(count), step):
+        counts, disorder = count[start : start + step], pairs.disorder[start : start + step]
+        pair = np.repeat(np.arange(start, start + len(counts)), counts)
+        place = _ranges(first[disorder], counts)
+        bound = lower[place, pairs.probe[pair]]
+        near = np.flatnonzero(bound <= pairs.threshold[pair])
+        label = place + (roster.first_label - first)[disorder].repeat(counts)
+        found.append((pair[near], label[near], bound[near]))
+    pair, label, bound = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.lexsort((bound, pair))
+    return pair[order], label[order], bound[order]
 
 
 def _ranges(starts: Ints, counts: Ints) -> Ints:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from mien.core.arrays import Float32s, Float64s, Ints, run_starts
+from mien.core.arrays import Float32s, Float64s, Ints, places_in_runs, run_starts
 from mien.core.centroids import Sums, added_up
 from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
@@ -156,7 +156,7 @@ def joined(
             first_of[number] = min(first_of.get(number, tuple(candidate)), tuple(candidate))
     order = np.lexsort((distance, pair))
     pair, distance = pair[order], distance[order]
-    place = np.arange(len(pair)) - np.searchsorted(pair, pair)
-    pair, distance = pair[place < neighbours[pair]], distance[place < neighbours[pair]]
+    kept = places_in_runs(pair) < neighbours[pair]
+    pair, distance = pair[kept], distance[kept]
     first = np.searchsorted(pair, np.arange(len(neighbours)))
     return first, distance, [first_of[number][1] for number in range(len(neighbours))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -38,14 +38,17 @@ class GalleryIndex:
     image_lengths: Rows  # (images, representations): float64
     image_sums: Rows  # (disorders, 2, representations * dimensions), float64: what these centroids are means of
     patient_sums: Rows
+    _centroids: dict[CentroidKind, RoundedRows] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"<GalleryIndex of {self.roster.sizes}, {self.encoder}>"
 
     def centroids(self, kind: CentroidKind) -> RoundedRows:
-        """The disorders' centroids of one kind. They are few, and rounded here: that takes as long as ten queries."""
-        exact = self.image_centroids if kind == "image" else self.patient_centroids
-        return RoundedRows.of(exact[:])
+        """The disorders' centroids of one kind. They are few, and rounded once: that takes as long as ten queries."""
+        if kind not in self._centroids:
+            exact = self.image_centroids if kind == "image" else self.patient_centroids
+            self._centroids[kind] = RoundedRows.of(exact[:])
+        return self._centroids[kind]
 
     def sums(self, disorders: Ints, kind: CentroidKind) -> Sums:
         """What some disorders' centroids are means of, to be added to those of other parts of a gallery."""
