@@ -35,7 +35,7 @@ from mien.storage.index_files import FileRows, read_index, write_index
 IMAGES = 500_000
 SIZES = 4  # an eighth, a quarter, a half, all
 IMAGES_PER_DISORDER, IMAGES_PER_PATIENT = 100, 2
-ENCODER = Encoder(representations=4, dimensions=192)  # an eighth of GM-Arc's, 3 kB an image
+ENCODER = Encoder(representations=3, dimensions=256)  # an eighth of GM-Arc's, 3 kB an image; no views to scan as one
 DISORDER_SHARE, PATIENT_SHARE, PHOTO_SHARE = 0.3, 0.3, 0.4  # of what a photo shows
 GENERATION, FINGERPRINT = 1, "benchmark"
 PATIENTS, RUNS = 5, 4  # disks are noisier than cores

@@ -206,14 +206,17 @@ class Searcher:
 
     def centroids(self, kind: CentroidKind) -> RoundedRows:
         """The unit rows of the disorders' centroids; where they are not here, made once from the sums of all parts."""
+        if kind not in self._centroids:
+            self._centroids[kind] = self._read_centroids(kind)
+        return self._centroids[kind]
+
+    def _read_centroids(self, kind: CentroidKind) -> RoundedRows:
         if len(self.parts) == 1 and isinstance(self.parts, LocalParts):
             return self.parts.ask(partial(GalleryIndex.centroids, kind=kind))[0]
-        if kind not in self._centroids:
-            ids, step = list(self._place), CENTROIDS_AT_A_TIME
-            blocks = (ids[start : start + step] for start in range(0, len(ids), step))
-            asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
-            self._centroids[kind] = RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
-        return self._centroids[kind]
+        ids, step = list(self._place), CENTROIDS_AT_A_TIME
+        blocks = (ids[start : start + step] for start in range(0, len(ids), step))
+        asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
+        return RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
 
     def _batches(self, queries: Sequence[AskedQuery]) -> Iterator[list[AskedQuery]]:
         """Queries a few at a time: those whose first images are in the same so many."""
