@@ -123,7 +123,7 @@ def test_a_batch_of_queries_is_asked_in_several_goes(rng, monkeypatch, limit):
     expected = rank(cohort, queries)
     searcher = searcher_of(dealt(cohort, rng, 2))
     goes = []
-    monkeypatch.setattr("mien.core.searcher.scan_part", lambda *of, **how: goes.append(of) or scan_part(*of, **how))
+    monkeypatch.setattr("mien.core.gallery_scan.scan_part", lambda *of, **how: goes.append(of) or scan_part(*of, **how))
     monkeypatch.setattr(f"mien.core.searcher.{limit}", 1)
     assert rank(searcher, queries) == expected
     assert len(goes) >= 2 * 7  # each query by itself, in two parts
@@ -150,7 +150,7 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
         return distances(rows, places, *others)
 
     monkeypatch.setattr("mien.core.gallery_part.scan", loose(rounded_rows.scan))
-    monkeypatch.setattr("mien.core.searcher.scan", loose(rounded_rows.scan))
+    monkeypatch.setattr("mien.core.gallery_scan.scan", loose(rounded_rows.scan))
     monkeypatch.setattr(RoundedRows, "distances", counted)
     for method, answers in zip(ALL_METHODS, expected, strict=True):
         measured.clear()

@@ -46,3 +46,18 @@ def places_in_runs(values: Ints) -> Ints:
     [0, 1, 0, 1, 2]
     """
     return np.arange(len(values)) - np.searchsorted(values, values)
+
+
+def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Float32s:
+    """The smallest so many rows of each run of rows, column by column, in their order.
+
+    >>> smallest_of_runs(np.array([[3.0], [1.0], [2.0], [5.0]]), np.array([0, 3]), np.array([2, 1])).T.tolist()
+    [[1.0, 2.0, 5.0]]
+    """
+    if (wanted == 1).all():
+        flat = values[:, 0] if values.shape[1] == 1 else values  # several times faster
+        smallest: Float32s = np.minimum.reduceat(flat, first_of_run, axis=0).reshape(len(first_of_run), -1)
+        return smallest
+    ends = np.append(first_of_run[1:], len(values))
+    runs = zip(first_of_run.tolist(), ends.tolist(), wanted.tolist(), strict=True)
+    return np.concatenate([np.sort(values[start:end], axis=0)[:count] for start, end, count in runs])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints, places_in_runs, run_starts
+from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints, places_in_runs, run_starts, smallest_of_runs
 from mien.core.centroids import Sums
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
@@ -166,21 +166,6 @@ def nearest_patients(
     """The nearest patients of each disorder, without the query's own: nearest to any of its unit rows."""
     own_here = _places(index.roster.patient_of_id, own)
     return [_nearest_patients(index, rows, own_here, disorder_id) for disorder_id in disorder_ids]
-
-
-def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Float32s:
-    """The smallest so many rows of each run of rows, column by column, in their order.
-
-    >>> smallest_of_runs(np.array([[3.0], [1.0], [2.0], [5.0]]), np.array([0, 3]), np.array([2, 1])).T.tolist()
-    [[1.0, 2.0, 5.0]]
-    """
-    if (wanted == 1).all():
-        flat = values[:, 0] if values.shape[1] == 1 else values  # several times faster
-        smallest: Float32s = np.minimum.reduceat(flat, first_of_run, axis=0).reshape(len(first_of_run), -1)
-        return smallest
-    ends = np.append(first_of_run[1:], len(values))
-    runs = zip(first_of_run.tolist(), ends.tolist(), wanted.tolist(), strict=True)
-    return np.concatenate([np.sort(values[start:end], axis=0)[:count] for start, end, count in runs])
 
 
 def _scan_labels(

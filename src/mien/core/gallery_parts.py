@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from functools import cached_property
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -69,7 +70,8 @@ class LocalParts(Parts[Part]):
         return [combine(self.ask(question)) for question in questions]
 
 
-class GallerySummary(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class GallerySummary:
     """Who is in a gallery, and which of them in which part."""
 
     encoder: Encoder
@@ -80,6 +82,19 @@ class GallerySummary(NamedTuple):
     patients: int
     disorders_of_parts: tuple[Ints, ...]  # where each part's disorders stand among all
     images_of_parts: tuple[Ints, ...]  # of each part's disorders
+
+    @cached_property
+    def place_of_disorder(self) -> dict[str, int]:
+        """Where a disorder id stands among all."""
+        return {disorder.disorder_id: place for place, disorder in enumerate(self.disorders)}
+
+    @cached_property
+    def place_in_parts(self) -> list[Ints]:
+        """Where each disorder stands in each part; -1 where the part lacks it."""
+        places = [np.full(len(self.disorders), -1) for _ in self.disorders_of_parts]
+        for place, here in zip(places, self.disorders_of_parts, strict=True):
+            place[here] = np.arange(len(here))
+        return places
 
 
 def summary_of_parts(parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> GallerySummary:

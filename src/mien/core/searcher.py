@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -17,26 +17,22 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.answers import MeasuredPairs, Ranking, ranked, with_sureness
-from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
+from mien.core.arrays import Bools, Float32s, Ints
 from mien.core.calibration import COVERAGE, Calibration, Sureness
-from mien.core.centroids import added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import EmptyGalleryError, shown
-from mien.core.fusion import fuse_distances, fuse_embeddings
+from mien.core.fusion import fuse_embeddings
 from mien.core.gallery_part import (
     PATIENTS_NAMED,
     NearestPatient,
     Pairs,
     Question,
-    ScannedPart,
     disorders_of,
     measure_part,
     nearest_patients,
     own_patients,
-    scan_part,
-    smallest_of_runs,
 )
 from mien.core.gallery_parts import (
     GallerySummary,
@@ -46,19 +42,17 @@ from mien.core.gallery_parts import (
     rows_of_sums,
     summary_of_parts,
     sums_of_disorders,
-    unit_row_of,
 )
+from mien.core.gallery_scan import Estimates, ScannedGallery, scan_gallery
 from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.method import Method
-from mien.core.rounded_rows import FEW_PROBES, RoundedRows, pair_distances, scan
+from mien.core.rounded_rows import FEW_PROBES, RoundedRows
 from mien.core.scores import Evidence
 
 BOUNDS_AT_A_TIME = 1 << 23  # probes times images: 32 MB for each of a few arrays
 EVIDENCE_AT_A_TIME = 1 << 20  # probes times disorders
 CENTROIDS_AT_A_TIME = 64  # whose sums are put together: 6 MB from each part
 MANY_LEFT = 0.25  # share of all pairs; where a scan leaves more, a finer one costs less than measuring them
-ROUNDING = 1e-9  # of scores, relative
-FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is as far away as this
 
 
 class AskedQuery(NamedTuple):
@@ -66,45 +60,6 @@ class AskedQuery(NamedTuple):
 
     query: Query
     own_patients: tuple[str, ...]  # ids, sorted
-
-
-class Scanned(NamedTuple):
-    """What a scan of all parts found of probes and disorders, in arrays that broadcast to (probes, disorders)."""
-
-    parts: Sequence[ScannedPart]
-    lower: Evidence
-    upper: Evidence
-    estimate: Evidence | None  # between the two, if it was asked for
-    there: Bools  # whether an image is left to compare with
-    neighbours: Ints  # how many nearest images count
-    threshold: Float32s  # no image farther than this is one of them
-
-
-class Estimates(NamedTuple):
-    """What a scan says of queries and all disorders of a gallery, without measuring: to about three digits.
-
-    It comes from rounded rows alone, and so does not depend on what else is asked.
-    """
-
-    evidence: Evidence  # of probes
-    there: Bools
-    first_probe: Ints  # of each query
-
-    def distances(self, method: Method) -> Float64s:
-        """Distances (queries, disorders) by a method, infinite where a disorder has no image."""
-        fused = fuse_distances(method.distance(self.evidence), self.first_probe)
-        return np.where(self.there[self.first_probe], fused, np.inf)
-
-    @property
-    def gallery_patients(self) -> Ints:
-        """Of each disorder (queries, disorders), without the query's own."""
-        return self.evidence.gallery_patients[self.first_probe]
-
-    @property
-    def photos(self) -> Ints:
-        """Of each query."""
-        photos: Ints = self.evidence.photos[self.first_probe, 0]
-        return photos
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,14 +122,14 @@ class Searcher:
             question = self._question(batch, method)._replace(estimate=calibration is not None)
             fine = every and len(question.rows) >= FEW_PROBES and not calibration
             scanned = self._scan(question, method, fine=fine)
-            estimates = _estimates(question, scanned) if calibration else None
-            scanned, near = self._shortlist(question, scanned, method, None if every else top)
+            estimates = scanned.estimates if calibration else None
+            scanned, near = self._shortlist(scanned, method, None if every else top)
             for asked, of_query in zip(batch, near, strict=True):
                 if not of_query.any():
                     raise EmptyGalleryError(
                         f"every gallery image belongs to the own patient of {_images(asked.query)}: nothing to rank"
                     )
-            pairs = self._measure(question, scanned, method, *np.nonzero(near[question.query_of_probe]))
+            pairs = self._measure(scanned, method, *np.nonzero(near[question.query_of_probe]))
             lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
             found = [
                 Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
@@ -182,7 +137,10 @@ class Searcher:
             ]
             if calibration and estimates:
                 sure = self._sureness(estimates, method, calibration, coverage)
-                found = [with_sureness(*of_query, self._place) for of_query in zip(found, sure, strict=True)]
+                found = [
+                    with_sureness(*of_query, self.gallery.place_of_disorder)
+                    for of_query in zip(found, sure, strict=True)
+                ]
             rankings += found
         return rankings
 
@@ -190,7 +148,7 @@ class Searcher:
         """The evidence for every disorder, for a few queries at a time."""
         for batch in self._batches(queries):
             question = self._question(batch, method)._replace(estimate=True)
-            yield _estimates(question, self._scan(question, method, fine=False))
+            yield self._scan(question, method, fine=False).estimates
 
     def nearest_patients(
         self, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]
@@ -213,7 +171,7 @@ class Searcher:
     def _read_centroids(self, kind: CentroidKind) -> RoundedRows:
         if len(self.parts) == 1 and isinstance(self.parts, LocalParts):
             return self.parts.ask(partial(GalleryIndex.centroids, kind=kind))[0]
-        ids, step = list(self._place), CENTROIDS_AT_A_TIME
+        ids, step = list(self.gallery.place_of_disorder), CENTROIDS_AT_A_TIME
         blocks = (ids[start : start + step] for start in range(0, len(ids), step))
         asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
         return RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
@@ -230,7 +188,7 @@ class Searcher:
     def _sureness(
         self, estimates: Estimates, method: Method, calibration: Calibration, coverage: float
     ) -> list[Sureness]:
-        ids = [disorder.disorder_id for disorder in self.gallery.disorders]
+        ids = list(self.gallery.place_of_disorder)
         found = estimates.distances(method), estimates.gallery_patients, estimates.photos
         return calibration.sureness(*found, ids, coverage)
 
@@ -242,21 +200,24 @@ class Searcher:
         for answer in self.parts.ask(partial(disorders_of, patients=own)) if any(own) else ():
             lost |= {(query, disorder_id) for query, ids in enumerate(answer) for disorder_id in ids}
         neighbours = method.neighbours(self.gallery.images_of_disorder)
-        counted = None if (neighbours == 1).all() else dict(zip(self._place, neighbours.tolist(), strict=True))
+        ids = self.gallery.place_of_disorder
+        counted = None if (neighbours == 1).all() else dict(zip(ids, neighbours.tolist(), strict=True))
         centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
         return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(sorted(lost)), centroid, counted)
 
-    def _shortlist(
-        self, question: Question, scanned: Scanned, method: Method, top: int | None
-    ) -> tuple[Scanned, Bools]:
+    def _scan(self, question: Question, method: Method, *, fine: bool) -> ScannedGallery:
+        centroids = self.centroids(question.centroid)
+        return scan_gallery(self.parts, self.gallery, centroids, question, method, fine=fine)
+
+    def _shortlist(self, scanned: ScannedGallery, method: Method, top: int | None) -> tuple[ScannedGallery, Bools]:
         """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query.
 
         Centroids are measured here: they are few, and most disorders that a scan leaves are out by theirs.
         """
-        near = _near(question, scanned, method, top)
+        question, near = scanned.question, scanned.near(method, top)
         if top is not None and np.count_nonzero(near) > MANY_LEFT * near.size:
             scanned = self._scan(question, method, fine=True)
-            near = _near(question, scanned, method, top)
+            near = scanned.near(method, top)
         probe, disorder = np.nonzero(near[question.query_of_probe])
         # what is left of a disorder without the own patient was measured already
         whole = scanned.lower.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
@@ -264,70 +225,14 @@ class Searcher:
         measured = self.centroids(question.centroid).distances(disorder, question.rows, probe)
         for evidence in (scanned.lower, scanned.upper):
             evidence.centroid[probe, disorder] = measured
-        return scanned, near & _near(question, scanned, method, top)
+        return scanned, near & scanned.near(method, top)
 
-    def _scan(self, question: Question, method: Method, *, fine: bool) -> Scanned:
-        shape = len(question.rows), len(self.gallery.disorders)
-        slots = method.neighbours(self.gallery.images_of_disorder)
-        first_slot = np.cumsum(slots) - slots
-        images, patients, neighbours = (
-            np.broadcast_to(of, shape)
-            for of in (self.gallery.images_of_disorder, self.gallery.patients_of_disorder, slots)
-        )
-        closely = fine or question.estimate or len(question.rows) >= FEW_PROBES
-        parts = self.parts.ask(partial(scan_part, question=question, fine=fine))
-        centroids = scan(self.centroids(question.centroid), question.rows, fine=closely)
-        centroid = [bound.T.astype(np.float64) for bound in centroids]
-        if question.lost:
-            images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
-        for (query, disorder_id), rest in added_up(part.rest for part in parts).items():
-            place = np.flatnonzero(question.query_of_probe == query), self._place[disorder_id]
-            images[place], patients[place] = rest.images, rest.patients
-            neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[place[1]]))
-            for probe in place[0].tolist():
-                [distance] = pair_distances(unit_row_of(rest.sums), question.rows[[probe]])
-                centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
-        names = ("lower", "upper", "estimate") if question.estimate else ("lower", "upper")
-        nearest = [self._merged([getattr(part, name) for part in parts], slots) for name in names]
-        one_each = nearest[0].shape == shape
-        centroid = [*centroid, (centroid[0] + centroid[1]) / 2] if question.estimate else centroid
-        low, high, *estimate = (
-            Evidence(
-                nearest=of_slots if one_each else of_slots[:, first_slot],
-                nearest_mean=of_slots if one_each else _means(of_slots, first_slot, neighbours),
-                centroid=to_centroid.clip(0, FARTHEST),
-                gallery_images=images,
-                gallery_patients=patients,
-                photos=question.photos[:, np.newaxis],
-            )
-            for of_slots, to_centroid in zip(nearest, centroid, strict=True)
-        )
-        last = high.nearest if one_each else np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1)
-        threshold = np.nextafter(last.astype(np.float32), np.float32(np.inf))
-        there = low.nearest < FARTHEST
-        return Scanned(parts, low, high, estimate[0] if estimate else None, there, neighbours, threshold)
-
-    def _merged(self, bounds: Sequence[Float32s], slots: Ints) -> Float64s:
-        """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
-        if len(bounds) == 1:
-            return bounds[0].T.astype(np.float64).clip(0, FARTHEST)
-        disorder_of_slot = np.concatenate(
-            [
-                disorders.repeat(np.minimum(slots[disorders], images))
-                for disorders, images in zip(self.gallery.disorders_of_parts, self.gallery.images_of_parts, strict=True)
-            ]
-        )
-        order = np.argsort(disorder_of_slot, kind="stable")
-        first = np.searchsorted(disorder_of_slot[order], np.arange(len(slots)))
-        return smallest_of_runs(np.concatenate(bounds)[order], first, slots).T.astype(np.float64).clip(0, FARTHEST)
-
-    def _measure(
-        self, question: Question, scanned: Scanned, method: Method, probe: Ints, disorder: Ints
-    ) -> MeasuredPairs:
+    def _measure(self, scanned: ScannedGallery, method: Method, probe: Ints, disorder: Ints) -> MeasuredPairs:
         """Exact distances of probes and disorders of a shortlist, and the score of them."""
+        question = scanned.question
         neighbours, threshold = scanned.neighbours[probe, disorder], scanned.threshold[probe, disorder]
         asks, asked = [], []
-        for place_of, part in zip(self._place_in_part, scanned.parts, strict=True):
+        for place_of, part in zip(self.gallery.place_in_parts, scanned.parts, strict=True):
             here = np.flatnonzero(place_of[disorder] >= 0)
             pairs = Pairs(probe[here], place_of[disorder[here]], neighbours[here], threshold[here])
             asks.append(partial(measure_part, question=question, pairs=pairs, lower_of_labels=part.lower_of_labels))
@@ -341,18 +246,6 @@ class Searcher:
         scored = method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))
         return MeasuredPairs(probe, disorder, np.asarray(scored), nearest, centroid, who, images, patients)
 
-    @cached_property
-    def _place(self) -> dict[str, int]:
-        return {disorder.disorder_id: place for place, disorder in enumerate(self.gallery.disorders)}
-
-    @cached_property
-    def _place_in_part(self) -> list[Ints]:
-        """Where each disorder stands in each part; -1 where the part lacks it."""
-        places = [np.full(len(self.gallery.disorders), -1) for _ in self.gallery.disorders_of_parts]
-        for place, here in zip(places, self.gallery.disorders_of_parts, strict=True):
-            place[here] = np.arange(len(here))
-        return places
-
 
 def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
     """The unit rows of some queries, and the query of each row."""
@@ -362,32 +255,6 @@ def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
         compared = fuse_embeddings(photos)[np.newaxis] if fusion == "embedding" else photos
         rows.append(unit_rows(compared, _images(query)).astype(np.float32))
     return np.concatenate(rows), np.repeat(np.arange(len(queries)), [len(of_query) for of_query in rows])
-
-
-def _estimates(question: Question, scanned: Scanned) -> Estimates:
-    assert scanned.estimate is not None
-    return Estimates(scanned.estimate, scanned.there, question.first_probe)
-
-
-def _near(question: Question, scanned: Scanned, method: Method, top: int | None) -> Bools:
-    """Which disorders (queries, disorders) can be among the first `top` of a query, by the bounds."""
-    first_of_query = question.first_probe
-    if top is None:
-        return scanned.there[first_of_query]
-    low, high = (
-        fuse_distances(np.where(scanned.there, method.distance(evidence), np.inf), first_of_query)
-        for evidence in (scanned.lower, scanned.upper)
-    )
-    last = np.partition(high, top - 1, axis=1)[:, [top - 1]]
-    return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
-
-
-def _means(slots: Floats, first_slot: Ints, counts: Ints) -> Floats:
-    """The mean of the first so many slots of each disorder; `counts` is (probes, disorders)."""
-    lengths = np.diff(first_slot, append=slots.shape[1])
-    place = np.arange(slots.shape[1]) - first_slot.repeat(lengths)
-    counted = np.where(place < np.repeat(counts, lengths, axis=1), slots, 0)
-    return np.asarray(np.add.reduceat(counted, first_slot, axis=1) / counts)
 
 
 def _images(query: Query) -> str:

@@ -11,12 +11,13 @@ from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.calibration import FEWEST_DISORDERS
 from mien.core.cohort import Cohort, Query
 from mien.core.errors import InvalidCalibrationError
+from mien.core.gallery_scan import Estimates
 from mien.core.index import GalleryIndex
 from mien.core.method import Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery
 from mien.core.roster import Label
-from mien.core.searcher import AskedQuery, Estimates, Searcher
+from mien.core.searcher import AskedQuery, Searcher
 from mien.core.study import Study
 
 MOST_PATIENTS = 4000

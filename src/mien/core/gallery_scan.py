@@ -1,0 +1,151 @@
+"""What a scan of all parts says of every disorder: bounds of its evidence, and who can be among the first by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints, smallest_of_runs
+from mien.core.centroids import added_up
+from mien.core.fusion import fuse_distances
+from mien.core.gallery_part import Question, ScannedPart, scan_part
+from mien.core.gallery_parts import GallerySummary, Parts, unit_row_of
+from mien.core.index import GalleryIndex
+from mien.core.method import Method
+from mien.core.rounded_rows import FEW_PROBES, RoundedRows, pair_distances, scan
+from mien.core.scores import Evidence
+
+ROUNDING = 1e-9  # of scores, relative
+FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is as far away as this
+
+
+class Estimates(NamedTuple):
+    """What a scan says of queries and all disorders of a gallery, without measuring: to about three digits.
+
+    It comes from rounded rows alone, and so does not depend on what else is asked.
+    """
+
+    evidence: Evidence  # of probes
+    there: Bools
+    first_probe: Ints  # of each query
+
+    def distances(self, method: Method) -> Float64s:
+        """Distances (queries, disorders) by a method, infinite where a disorder has no image."""
+        fused = fuse_distances(method.distance(self.evidence), self.first_probe)
+        return np.where(self.there[self.first_probe], fused, np.inf)
+
+    @property
+    def gallery_patients(self) -> Ints:
+        """Of each disorder (queries, disorders), without the query's own."""
+        return self.evidence.gallery_patients[self.first_probe]
+
+    @property
+    def photos(self) -> Ints:
+        """Of each query."""
+        photos: Ints = self.evidence.photos[self.first_probe, 0]
+        return photos
+
+
+class ScannedGallery(NamedTuple):
+    """What the parts found of probes and disorders, in arrays that broadcast to (probes, disorders)."""
+
+    question: Question
+    parts: Sequence[ScannedPart]
+    lower: Evidence
+    upper: Evidence
+    middle: Evidence | None  # between the two, if estimates are asked for
+    there: Bools  # whether an image is left to compare with
+    neighbours: Ints  # how many nearest images count
+    threshold: Float32s  # no image farther than this is one of them
+
+    def near(self, method: Method, top: int | None) -> Bools:
+        """Which disorders (queries, disorders) can be among the first `top` of a query, by the bounds."""
+        first_of_query = self.question.first_probe
+        if top is None:
+            return self.there[first_of_query]
+        low, high = (
+            fuse_distances(np.where(self.there, method.distance(evidence), np.inf), first_of_query)
+            for evidence in (self.lower, self.upper)
+        )
+        last = np.partition(high, top - 1, axis=1)[:, [top - 1]]
+        return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
+
+    @property
+    def estimates(self) -> Estimates:
+        """What lies between the bounds."""
+        assert self.middle is not None
+        return Estimates(self.middle, self.there, self.question.first_probe)
+
+
+def scan_gallery(
+    parts: Parts[GalleryIndex],
+    gallery: GallerySummary,
+    centroids: RoundedRows,
+    question: Question,
+    method: Method,
+    *,
+    fine: bool,
+) -> ScannedGallery:
+    """Scans all parts and the centroids; if it is to be `fine`, by exact rows."""
+    slots = method.neighbours(gallery.images_of_disorder)
+    first_slot = np.cumsum(slots) - slots
+    shape = len(question.rows), len(slots)
+    counts = gallery.images_of_disorder, gallery.patients_of_disorder, slots
+    images, patients, neighbours = (np.broadcast_to(of, shape) for of in counts)
+    closely = fine or question.estimate or len(question.rows) >= FEW_PROBES
+    scanned = parts.ask(partial(scan_part, question=question, fine=fine))
+    centroid = [bound.T.astype(np.float64) for bound in scan(centroids, question.rows, fine=closely)]
+    if question.lost:
+        images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
+    for (query, disorder_id), rest in added_up(part.rest for part in scanned).items():
+        place = np.flatnonzero(question.query_of_probe == query), gallery.place_of_disorder[disorder_id]
+        images[place], patients[place] = rest.images, rest.patients
+        neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[place[1]]))
+        for probe in place[0].tolist():
+            [distance] = pair_distances(unit_row_of(rest.sums), question.rows[[probe]])
+            centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
+    names = ("lower", "upper", "estimate") if question.estimate else ("lower", "upper")
+    nearest = [_merged([getattr(part, name) for part in scanned], gallery, slots) for name in names]
+    one_each = nearest[0].shape == shape
+    centroid = [*centroid, (centroid[0] + centroid[1]) / 2] if question.estimate else centroid
+    low, high, *middle = (
+        Evidence(
+            nearest=of_slots if one_each else of_slots[:, first_slot],
+            nearest_mean=of_slots if one_each else _means(of_slots, first_slot, neighbours),
+            centroid=to_centroid.clip(0, FARTHEST),
+            gallery_images=images,
+            gallery_patients=patients,
+            photos=question.photos[:, np.newaxis],
+        )
+        for of_slots, to_centroid in zip(nearest, centroid, strict=True)
+    )
+    last = high.nearest if one_each else np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1)
+    threshold = np.nextafter(last.astype(np.float32), np.float32(np.inf))
+    there = low.nearest < FARTHEST
+    return ScannedGallery(question, scanned, low, high, middle[0] if middle else None, there, neighbours, threshold)
+
+
+def _merged(bounds: Sequence[Float32s], gallery: GallerySummary, slots: Ints) -> Float64s:
+    """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
+    if len(bounds) == 1:
+        return bounds[0].T.astype(np.float64).clip(0, FARTHEST)
+    disorder_of_slot = np.concatenate(
+        [
+            disorders.repeat(np.minimum(slots[disorders], images))
+            for disorders, images in zip(gallery.disorders_of_parts, gallery.images_of_parts, strict=True)
+        ]
+    )
+    order = np.argsort(disorder_of_slot, kind="stable")
+    first = np.searchsorted(disorder_of_slot[order], np.arange(len(slots)))
+    return smallest_of_runs(np.concatenate(bounds)[order], first, slots).T.astype(np.float64).clip(0, FARTHEST)
+
+
+def _means(slots: Floats, first_slot: Ints, counts: Ints) -> Floats:
+    """The mean of the first so many slots of each disorder; `counts` is (probes, disorders)."""
+    lengths = np.diff(first_slot, append=slots.shape[1])
+    place = np.arange(slots.shape[1]) - first_slot.repeat(lengths)
+    counted = np.where(place < np.repeat(counts, lengths, axis=1), slots, 0)
+    return np.asarray(np.add.reduceat(counted, first_slot, axis=1) / counts)
