@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from mien.core.arrays import Float32s, Floats, Ints
-from mien.core.embeddings import are_normalised, as_embeddings, check_embeddings
+from mien.core.embeddings import are_normalised, as_embeddings, check_embeddings, unit_rows
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidCohortError, shown, shown_ids
+from mien.core.fusion import fuse_embeddings
 from mien.core.index import GalleryIndex, build_index
 from mien.core.roster import Disorder, Label, Roster
 
@@ -50,11 +51,18 @@ class Encodings:
         """Whether whoever encoded the images cut all lengths to one."""
         return are_normalised(self.embeddings)
 
+    @cached_property
+    def unit_rows(self) -> Float32s:
+        """The unit row of each image."""
+        return unit_rows(self.embeddings).astype(np.float32)
+
     def only(self, rows: Sequence[int] | Ints) -> Encodings:
         """Some of the images, each once, in the order asked for; they are checked already."""
         chosen = np.asarray(rows, dtype=np.intp)
         some, ids = object.__new__(Encodings), tuple(self.image_ids[row] for row in chosen.tolist())
         some.__dict__.update(image_ids=ids, embeddings=self.embeddings[chosen], encoder=self.encoder)
+        if "unit_rows" in self.__dict__:
+            some.__dict__["unit_rows"] = self.unit_rows[chosen]
         return some
 
 
@@ -85,6 +93,16 @@ class Query:
 
     def __repr__(self) -> str:
         return f"<Query of {len(self.encodings.image_ids):,} images, {self.encodings.encoder}>"
+
+    def __str__(self) -> str:
+        return f"the images {', '.join(map(shown, self.encodings.image_ids))}"
+
+    @cached_property
+    def fused_row(self) -> Float32s:
+        """The unit row of all images together (1, width); refused where they cancel out."""
+        if len(self.encodings.image_ids) == 1:
+            return self.encodings.unit_rows
+        return unit_rows(fuse_embeddings(self.encodings.embeddings)[np.newaxis], str(self)).astype(np.float32)
 
     def per_image(self) -> list[Query]:
         """One query for each image of this one."""

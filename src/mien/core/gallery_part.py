@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints, places_in_runs, run_starts, smallest_of_runs
+from mien.core.arrays import Bools, Float32s, Float64s, Ints, places_in_runs, run_starts, smallest_of_runs
 from mien.core.centroids import Sums
 from mien.core.cohort import Query
-from mien.core.embeddings import unit_rows
 from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.roster import Roster
 from mien.core.rounded_rows import Bounds, measured_rounding, scan
@@ -250,21 +249,19 @@ def _own(index: GalleryIndex, query: Query) -> set[int]:
     roster, encodings = index.roster, query.encodings
     own = set(_places(roster.patient_of_id, [query.patient_id] if query.patient_id is not None else ()))
     if query.ids_are_file_names:
-        probe_rows = unit_rows(encodings.embeddings).astype(np.float32)
-        near, photo = np.nonzero(scan(index.images, probe_rows).lower < SAME_PHOTO)
-        same = index.images.distances(near, probe_rows, photo) < SAME_PHOTO
+        near, photo = np.nonzero(scan(index.images, encodings.unit_rows).lower < SAME_PHOTO)
+        same = index.images.distances(near, encodings.unit_rows, photo) < SAME_PHOTO
         return own | set(roster.patient_of_image[near[same]].tolist())
     for row, image_id in enumerate(encodings.image_ids):
         image = roster.image_of_id.get(image_id)
-        if image is not None and (query.patient_id is None or _same_photo(index, image, encodings.embeddings[row])):
+        if image is not None and (query.patient_id is None or _same_photo(index, image, encodings.unit_rows[[row]])):
             own.add(int(roster.patient_of_image[image]))
     return own
 
 
-def _same_photo(index: GalleryIndex, image: int, embedding: Floats) -> bool:
-    row = unit_rows(embedding[np.newaxis]).astype(np.float32)
-    [distance] = index.images.distances(np.array([image]), row, np.zeros(1, np.intp))
-    return bool(distance < 4 * measured_rounding(row.shape[1]))
+def _same_photo(index: GalleryIndex, image: int, unit_row: Float32s) -> bool:
+    [distance] = index.images.distances(np.array([image]), unit_row, np.zeros(1, np.intp))
+    return bool(distance < 4 * measured_rounding(unit_row.shape[1]))
 
 
 def _nearest_patients(

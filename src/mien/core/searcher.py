@@ -20,10 +20,8 @@ from mien.core.answers import MeasuredPairs, Ranking, ranked, with_sureness
 from mien.core.arrays import Bools, Float32s, Ints
 from mien.core.calibration import COVERAGE, Calibration, Sureness
 from mien.core.cohort import Query
-from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
-from mien.core.errors import EmptyGalleryError, shown
-from mien.core.fusion import fuse_embeddings
+from mien.core.errors import EmptyGalleryError
 from mien.core.gallery_part import (
     PATIENTS_NAMED,
     NearestPatient,
@@ -126,9 +124,8 @@ class Searcher:
             scanned, near = self._shortlist(scanned, method, None if every else top)
             for asked, of_query in zip(batch, near, strict=True):
                 if not of_query.any():
-                    raise EmptyGalleryError(
-                        f"every gallery image belongs to the own patient of {_images(asked.query)}: nothing to rank"
-                    )
+                    whose = f"the own patient of {asked.query}"
+                    raise EmptyGalleryError(f"every gallery image belongs to {whose}: nothing to rank")
             pairs = self._measure(scanned, method, *np.nonzero(near[question.query_of_probe]))
             lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
             found = [
@@ -249,13 +246,5 @@ class Searcher:
 
 def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
     """The unit rows of some queries, and the query of each row."""
-    rows = []
-    for query in queries:
-        photos = query.encodings.embeddings
-        compared = fuse_embeddings(photos)[np.newaxis] if fusion == "embedding" else photos
-        rows.append(unit_rows(compared, _images(query)).astype(np.float32))
+    rows = [query.fused_row if fusion == "embedding" else query.encodings.unit_rows for query in queries]
     return np.concatenate(rows), np.repeat(np.arange(len(queries)), [len(of_query) for of_query in rows])
-
-
-def _images(query: Query) -> str:
-    return f"the images {', '.join(map(shown, query.encodings.image_ids))}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from mien.core.arrays import Floats
 from mien.core.cohort import Encodings
-from mien.core.embeddings import mean_cosine_distance, unit_rows
+from mien.core.embeddings import mean_cosine_distance
 from mien.core.errors import Box, shown
 from mien.core.gallery_part import SAME_PHOTO
 from mien.encoding.network import Device
@@ -111,11 +111,10 @@ def odd_pairs(encodings: Encodings, same_person_distance: float | None) -> list[
 
     Without `same_person_distance`, no two photos are said to show two persons.
     """
-    rows = unit_rows(encodings.embeddings)
-    distances = mean_cosine_distance(rows, rows)
+    distances = mean_cosine_distance(encodings.unit_rows, encodings.unit_rows)
     ids = [shown(image_id) for image_id in encodings.image_ids]
     limit = np.inf if same_person_distance is None else same_person_distance
-    pairs = sorted(zip(*np.triu_indices(len(rows), 1), strict=True), key=lambda pair: -distances[pair])
+    pairs = sorted(zip(*np.triu_indices(len(ids), 1), strict=True), key=lambda pair: -distances[pair])
     apart = [
         f"{ids[one]} and {ids[other]} look like two persons (distance {distances[one, other]:.2f};"
         f" two photos of one person are mostly below {limit:.2f})"
