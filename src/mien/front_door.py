@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from mien.core.calibration import PRIOR_OF_NONE, Calibration
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.errors import InvalidFileError, require, shown
+from mien.core.errors import InvalidFileError, WrongArgumentError, require, shown
 from mien.core.extras import naming_the_missing_extra
 from mien.core.method import BASELINE, FULL, Method
-from mien.core.ranking import AnyGallery
+from mien.core.ranking import AnyGallery, as_queries
 from mien.core.study import ImageFacts, Study
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ def encode(photos: Iterable[str | Path] | str | Path, *, encoder: str | None = N
     from mien.encoding.photo_encoder import Photo, RefusedPhoto  # noqa: PLC0415
     from mien.encoding.store import encoder_for  # noqa: PLC0415
 
+    require(photos, str | Path | Iterable, "path", "the paths of photos, or of a folder")
     given = [photos] if isinstance(photos, str | Path) else list(photos)
     for path in given:
         require(path, str | Path, "path", "the paths of photos, or of a folder")
+    if not given:
+        raise WrongArgumentError("there are no photos: pass the paths of some, or of a folder")
     found = find_photos([Path(path) for path in given])
     loaded = encoder_for(None, encoder).load(device)
     results = list(loaded.encode([Photo(image_id, path) for image_id, path in found.items()]))
@@ -54,6 +57,7 @@ def calibrate(
     from mien.evaluation.calibrating import calibrate as learned  # noqa: PLC0415 scipy is heavy
 
     require(method, Method, "method", "a gallery first, then a Method(...)")
+    require(cohort, Cohort | None, "cohort", "a Cohort of patients who are not in the gallery")
     return learned(gallery, method, cohort=cohort, prior=prior, prior_of_none=prior_of_none, seed=seed)
 
 
@@ -69,16 +73,14 @@ def cohort(
     """Do these patients share a face? `groups` are by patient id; without them all are one. Labels are ignored."""
     from mien.evaluation.cohort_analysis import analyse_cohort  # noqa: PLC0415 scipy is heavy
 
-    queries = patients.queries() if isinstance(patients, Cohort) else list(patients)
-    for query in queries:
-        require(query, Query, "query", "a gallery first, then a Cohort or a list of Query.of(...)")
+    queries = patients.queries() if isinstance(patients, Cohort) else as_queries(patients)
     return analyse_cohort(gallery, queries, groups, facts_of_image=facts_of_image, seed=seed)
 
 
 @naming_the_missing_extra("mien.evaluate")
 def evaluate(
     study: Study | Cohort,
-    methods: Sequence[Method] = (BASELINE, FULL),
+    methods: Method | Sequence[Method] = (BASELINE, FULL),
     *,
     against: Method = BASELINE,
     seed: int = 1,
@@ -99,11 +101,13 @@ def evaluate(
     from mien.evaluation.folds import cohort_study  # noqa: PLC0415
     from mien.evaluation.results import evaluate as evaluated  # noqa: PLC0415
 
+    methods = [methods] if isinstance(methods, Method) else list(methods)
+    for method in [*methods, against]:
+        require(method, Method, "method", "Method(...), or a list of them")
     if isinstance(study, Cohort):
+        require(folds, int, "number of folds", "two or more")
         study = cohort_study(study, "a cohort", seed=seed, folds=folds)
     require(study, Study, "study", "a Study or a Cohort first, then methods")
-    for method in methods:
-        require(method, Method, "method", "a list of Method(...)")
     every = list(dict.fromkeys([*methods, against]))
     return evaluated(
         Comparison(study.encodings, evaluated_folds(study), methods=every), every, seed=seed, against=against

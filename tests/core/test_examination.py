@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien import BASELINE, FULL, Cohort, Method, Query, rank
+from mien import BASELINE, FULL, Cohort, Encodings, Method, Query, rank
 from mien.core.errors import InvalidMethodError
 from mien.core.examination import examine
 from mien.core.gallery_part import PATIENTS_NAMED
@@ -68,7 +68,7 @@ def test_the_own_patient_is_left_out_of_every_list(rng):
     own = cohort.roster.patient_ids[0]
     image = int(np.flatnonzero(cohort.roster.patient_of_image == 0)[0])
     arrays = np.stack([cohort.embeddings[image], cohort.embeddings[image] + rng.standard_normal((3, 8))])
-    query = Query(Query.of(arrays, ["a.jpg", "b.jpg"]).encodings, ids_are_file_names=True)
+    query = Query(Encodings.of(["a.jpg", "b.jpg"], arrays, ids_are_file_names=True))
     answer = examine(cohort, query, top=None)
     assert answer.ranking.excluded_gallery_patients == (own,)
     assert own not in {case.patient_id for of in answer.evidence for case in of.nearest_cases}

@@ -28,7 +28,16 @@ def test_reprs_are_one_line_without_patients_or_numbers(cohort, ranking, tmp_pat
     Gallery.build(tmp_path, cohort)
     searcher = Searcher.of(LocalParts([cohort.index]))
     study = cohort_study(cohort, "a cohort", seed=1, folds=2)
-    things = [cohort, cohort.roster, cohort.encodings, cohort.index, cohort.queries()[0], Gallery.open(tmp_path)]
+    parts = cohort.index.images, study.folds[0]
+    things = [
+        *parts,
+        cohort,
+        cohort.roster,
+        cohort.encodings,
+        cohort.index,
+        cohort.queries()[0],
+        Gallery.open(tmp_path),
+    ]
     for thing in (*things, searcher, study, ranking):
         text = repr(thing)
         assert "\n" not in text
@@ -59,10 +68,39 @@ def test_a_notebook_shows_a_ranking_escaped_and_with_the_notice(rng):
     {
         "a path": (lambda cohort, query: rank("gallery", query), "str is no gallery: pass Gallery.open"),
         "swapped": (lambda cohort, query: rank(query, cohort), "Query is no gallery"),
-        "an array": (lambda cohort, query: rank(cohort, np.ones((1, 3, 8))), "ndarray is no query: pass Query.of"),
+        "an array": (
+            lambda cohort, query: rank(cohort, np.ones((1, 3, 8))),
+            "ndarray is no query, in a ndarray: pass Query.of",
+        ),
         "a name": (lambda cohort, query: rank(cohort, query, "full"), "str is no method"),
         "no study": (lambda cohort, query: mien.evaluate("folder"), "str is no study"),
         "no methods": (lambda cohort, query: mien.evaluate(cohort, ["full"], folds=2), "str is no method"),
+        "one method": (lambda cohort, query: mien.evaluate(cohort, FULL, against="baseline"), "str is no method"),
+        "one fold": (lambda cohort, query: mien.evaluate(cohort, FULL, folds=1), "1 folds: two are needed"),
+        "no query": (lambda cohort, query: rank(cohort, None), "NoneType is no query: pass Query.of"),
+        "a cohort": (lambda cohort, query: rank(cohort, cohort), "Cohort is no query"),
+        "texts": (lambda cohort, query: rank(cohort, {"a": query}), "str is no query, in a dict"),
+        "a word": (lambda cohort, query: rank(cohort, query, top="all"), "str is no top: pass how many"),
+        "a text": (lambda cohort, query: rank(cohort, query, calibration="x"), "str is no calibration"),
+        "nothing": (lambda cohort, query: Query.of(None), "these are no embeddings"),
+        "uneven": (lambda cohort, query: Query.of([[1.0, 2.0], [1.0]]), "embeddings of different shapes"),
+        "encodings": (lambda cohort, query: Query.of(cohort.encodings), "these are no embeddings"),
+        "no encodings": (lambda cohort, query: Query(np.ones((1, 3, 8))), "ndarray is no encodings"),
+        "a number": (lambda cohort, query: Query(query.encodings, patient_id=5), "int is no patient id: pass a text"),
+        "numbers": (lambda cohort, query: Encodings.of([1], np.ones((1, 4))), "int is no image id: pass a text"),
+        "None": (
+            lambda cohort, query: Cohort.of(np.eye(2), image_ids="12", patient_ids="pq", disorder_ids=["A", None]),
+            "None is no id",
+        ),
+        "short": (
+            lambda cohort, query: Cohort.of(np.eye(2), image_ids="12", patient_ids="p", disorder_ids="AB"),
+            "2 image_ids, 1 patient_ids, 2 disorder_ids: give one of each",
+        ),
+        "no directory": (lambda cohort, query: Gallery.open(None), "NoneType is no directory"),
+        "no patients": (lambda cohort, query: mien.cohort(cohort, None), "NoneType is no query"),
+        "others": (lambda cohort, query: mien.calibrate(cohort, cohort="x"), "str is no cohort"),
+        "no photos": (lambda cohort, query: mien.encode([]), "there are no photos"),
+        "none": (lambda cohort, query: mien.encode(None), "NoneType is no path"),
         "no path": (lambda cohort, query: mien.encode([b"bytes"]), "bytes is no path"),
     }.values(),
 )

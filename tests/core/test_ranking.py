@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -161,10 +163,11 @@ def test_a_query_without_patient_id_is_known_by_its_images(rng):
 def test_the_name_of_a_photo_file_says_nothing_about_its_patient(rng):
     cohort = random_cohort(rng)
     query = next(query for query in cohort.queries() if query.patient_id == "p0-0")
-    renamed = Encodings.of([f"IMG_{n}.jpg" for n in range(len(query.encodings.image_ids))], query.encodings.embeddings)
-    assert rank(cohort, Query(renamed, ids_are_file_names=True))[0].excluded_gallery_patients == ("p0-0",)
+    names = [f"IMG_{n}.jpg" for n in range(len(query.encodings.image_ids))]
+    renamed = Encodings.of(names, query.encodings.embeddings, ids_are_file_names=True)
+    assert rank(cohort, Query(renamed))[0].excluded_gallery_patients == ("p0-0",)
     stranger = Encodings.of(query.encodings.image_ids, rng.standard_normal(query.encodings.embeddings.shape))
-    assert rank(cohort, Query(stranger, ids_are_file_names=True))[0].excluded_gallery_patients == ()
+    assert rank(cohort, Query(replace(stranger, ids_are_file_names=True)))[0].excluded_gallery_patients == ()
     assert rank(cohort, Query(stranger))[0].excluded_gallery_patients == ("p0-0",)
 
 

@@ -74,7 +74,7 @@ def test_parts_rank_as_one_gallery_does(
     assert cohort.index.images.alike == ((4, dimensions) if alike else (1, 1))
     queries = [Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3)]
     own = cohort.queries()[0]  # its patient is left out
-    by_photo = replace(own, patient_id=None, ids_are_file_names=True)
+    by_photo = Query(replace(own.encodings, ids_are_file_names=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mien.core.rounded_rows.BYTES_PER_BLOCK", rows_per_block * representations * dimensions)
         patch.setattr("mien.core.searcher.CENTROIDS_AT_A_TIME", 2)

@@ -63,7 +63,7 @@ def query_of_photos(
     for warning in warnings:
         show.note(warning)
     beside = {"photos": [photo_document(result) for result in results], "warnings": warnings}
-    return [Query(encodings, patient_id, ids_are_file_names=True)], beside
+    return [Query(encodings, patient_id)], beside
 
 
 def queries_of_phenopackets(

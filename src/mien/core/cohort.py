@@ -12,7 +12,7 @@ import numpy as np
 from mien.core.arrays import Float32s, Floats, Ints
 from mien.core.embeddings import are_normalised, as_embeddings, check_embeddings, unit_rows
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidCohortError, shown, shown_ids
+from mien.core.errors import InvalidCohortError, require, shown, shown_ids
 from mien.core.fusion import fuse_embeddings
 from mien.core.index import GalleryIndex, build_index
 from mien.core.roster import Disorder, Label, Roster
@@ -20,25 +20,38 @@ from mien.core.roster import Disorder, Label, Roster
 
 @dataclass(frozen=True, eq=False)
 class Encodings:
-    """Raw embeddings by image id, as an encodings file holds them: finite, of some length, no id twice."""
+    """Raw embeddings by image id, as an encodings file holds them: finite, of some length, no id twice.
+
+    Names of photos are ids that say nothing: with `ids_are_file_names`, a gallery has a photo if it has its embedding.
+    """
 
     image_ids: tuple[str, ...]
     embeddings: Float32s  # (images, representations, dimensions)
     encoder: Encoder
+    ids_are_file_names: bool = False
 
     @classmethod
-    def of(cls, image_ids: Sequence[str], embeddings: Floats, encoder: Encoder | None = None) -> Encodings:
+    def of(
+        cls,
+        image_ids: Sequence[str],
+        embeddings: Floats,
+        encoder: Encoder | None = None,
+        *,
+        ids_are_file_names: bool = False,
+    ) -> Encodings:
         """Takes any sequence of ids and any array of floats; without an encoder, only its shape is known.
 
         >>> Encodings.of(["1", "2"], np.eye(2)).encoder.dimensions
         2
         """
         shaped = as_embeddings(embeddings)
-        return cls(tuple(image_ids), shaped, encoder or Encoder(*shaped.shape[1:]))
+        return cls(tuple(image_ids), shaped, encoder or Encoder(*shaped.shape[1:]), ids_are_file_names)
 
     def __post_init__(self) -> None:
         check_embeddings(self.image_ids, self.embeddings)
         Encoder(*self.embeddings.shape[1:]).require_same(self.encoder, here="the array", there="its description")
+        for image_id in self.image_ids:
+            require(image_id, str, "image id", "a text, as ids are")
         if len(set(self.image_ids)) < len(self.image_ids):
             twice = next(image_id for image_id, count in Counter(self.image_ids).items() if count > 1)
             raise InvalidCohortError(f"image {shown(twice)} is there twice: keep one of the two")
@@ -60,7 +73,7 @@ class Encodings:
         """Some of the images, each once, in the order asked for; they are checked already."""
         chosen = np.asarray(rows, dtype=np.intp)
         some, ids = object.__new__(Encodings), tuple(self.image_ids[row] for row in chosen.tolist())
-        some.__dict__.update(image_ids=ids, embeddings=self.embeddings[chosen], encoder=self.encoder)
+        some.__dict__.update(vars(self), image_ids=ids, embeddings=self.embeddings[chosen])
         if "unit_rows" in self.__dict__:
             some.__dict__["unit_rows"] = self.unit_rows[chosen]
         return some
@@ -68,14 +81,10 @@ class Encodings:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """The images of one test patient. Without a patient id, its image ids say which gallery patient it may be.
-
-    Unless `ids_are_file_names`: those say nothing, and a gallery patient is known by having the same photo.
-    """
+    """The images of one test patient. Without a patient id, they say which gallery patient it may be."""
 
     encodings: Encodings
     patient_id: str | None = None
-    ids_are_file_names: bool = False
 
     @classmethod
     def of(cls, embeddings: Floats, image_ids: Sequence[str] | None = None, patient_id: str | None = None) -> Query:
@@ -84,10 +93,13 @@ class Query:
         >>> Query.of(np.ones((2, 12, 512))).encodings.image_ids
         ('query image 1', 'query image 2')
         """
-        ids = [f"query image {i + 1}" for i in range(len(embeddings))] if image_ids is None else image_ids
-        return cls(Encodings.of(ids, embeddings), patient_id)
+        shaped = as_embeddings(embeddings)
+        ids = [f"query image {i + 1}" for i in range(len(shaped))] if image_ids is None else image_ids
+        return cls(Encodings.of(ids, shaped), patient_id)
 
     def __post_init__(self) -> None:
+        require(self.encodings, Encodings, "encodings", "Encodings, or arrays to Query.of")
+        require(self.patient_id, str | None, "patient id", "a text, as ids are")
         if not self.encodings.image_ids:
             raise InvalidCohortError("a query without images: give at least one")
 
@@ -144,6 +156,9 @@ class Cohort:
         >>> len(cohort.roster.patient_ids)
         2
         """
+        if not len(image_ids) == len(patient_ids) == len(disorder_ids):
+            counts = f"{len(image_ids)} image_ids, {len(patient_ids)} patient_ids, {len(disorder_ids)} disorder_ids"
+            raise InvalidCohortError(f"{counts}: give one of each for every image")
         labels = [Label(*row) for row in zip(image_ids, patient_ids, disorder_ids, strict=True)]
         return cls.join(Encodings.of(image_ids, embeddings), labels)
 

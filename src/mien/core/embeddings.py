@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mien.core.arrays import Float32s, Float64s, Floats
-from mien.core.errors import InvalidCohortError, shown
+from mien.core.errors import InvalidCohortError, WrongArgumentError, shown
 
 ROWS_PER_BLOCK = 256  # whose lengths are looked at
 ROUNDING_OF_LENGTHS = 1e-3  # numbers of half precision, the coarsest in use, move a length of one by 2 ** -11 at most
@@ -19,7 +19,14 @@ def as_embeddings(values: Floats) -> Float32s:
     >>> as_embeddings(np.ones((5, 320))).shape
     (5, 1, 320)
     """
-    values = np.asarray(values)
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise InvalidCohortError("embeddings of different shapes: all need the same dimensions") from error
+    if values.dtype.kind not in "fiu":
+        raise WrongArgumentError(
+            "these are no embeddings: pass an array of numbers (images, representations, dimensions)"
+        )
     if values.ndim not in {2, 3}:
         raise InvalidCohortError(f"embeddings of shape {values.shape}: expected (images, representations, dimensions)")
     with np.errstate(over="ignore"):  # an infinite value is refused by name

@@ -248,7 +248,7 @@ def _rests(index: GalleryIndex, question: Question, own: Sequence[Sequence[int]]
 def _own(index: GalleryIndex, query: Query) -> set[int]:
     roster, encodings = index.roster, query.encodings
     own = set(_places(roster.patient_of_id, [query.patient_id] if query.patient_id is not None else ()))
-    if query.ids_are_file_names:
+    if encodings.ids_are_file_names:
         near, photo = np.nonzero(scan(index.images, encodings.unit_rows).lower < SAME_PHOTO)
         same = index.images.distances(near, encodings.unit_rows, photo) < SAME_PHOTO
         return own | set(roster.patient_of_image[near[same]].tolist())

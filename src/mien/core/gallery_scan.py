@@ -14,11 +14,10 @@ from mien.core.fusion import fuse_distances
 from mien.core.gallery_part import Question, ScannedPart, scan_part
 from mien.core.gallery_parts import GallerySummary, Parts, unit_row_of
 from mien.core.index import GalleryIndex
-from mien.core.method import Method
+from mien.core.method import ROUNDING, Method
 from mien.core.rounded_rows import FEW_PROBES, RoundedRows, pair_distances, scan
 from mien.core.scores import Evidence
 
-ROUNDING = 1e-9  # of scores, relative
 FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is as far away as this
 
 
@@ -66,10 +65,9 @@ class ScannedGallery(NamedTuple):
         first_of_query = self.question.first_probe
         if top is None:
             return self.there[first_of_query]
-        low, high = (
-            fuse_distances(np.where(self.there, method.distance(evidence), np.inf), first_of_query)
-            for evidence in (self.lower, self.upper)
-        )
+        bounds = [method.distance(evidence) for evidence in (self.lower, self.upper)]
+        method.require_rising(*(np.broadcast_to(bound, self.there.shape)[self.there] for bound in bounds))
+        low, high = (fuse_distances(np.where(self.there, bound, np.inf), first_of_query) for bound in bounds)
         last = np.partition(high, top - 1, axis=1)[:, [top - 1]]
         return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
 

@@ -11,7 +11,7 @@ import numpy as np
 from mien.core.answers import RankedDisorder, RankedGene, Ranking
 from mien.core.calibration import COVERAGE, Calibration
 from mien.core.cohort import Query
-from mien.core.errors import InvalidMethodError, NotDescribedError
+from mien.core.errors import InvalidMethodError, NotDescribedError, require
 from mien.core.method import FULL, Method
 from mien.core.ranking import AnyGallery, rank
 
@@ -120,6 +120,7 @@ def rank_genes(
     coverage: float = COVERAGE,
 ) -> list[Ranking]:
     """Ranks the genes of a described gallery's disorders, beside the disorders: `answer.genes`."""
+    require(top, int | None, "top", "how many genes to list, or None for all")
     if top is not None and top < 1:
         raise InvalidMethodError(f"top is {top}: rank at least one gene")
     rankings = rank(gallery, queries, method, top=None, calibration=calibration, coverage=coverage)

@@ -9,9 +9,11 @@ from itertools import product
 import numpy as np
 
 from mien.core.arrays import Floats, Ints
-from mien.core.errors import InvalidMethodError
+from mien.core.errors import InvalidMethodError, require
 from mien.core.fusion import FUSIONS
-from mien.core.scores import Evidence, Score, known_scores, score_named
+from mien.core.scores import Evidence, Score, known_scores, own_scores, score_named
+
+ROUNDING = 1e-9  # of scores, relative
 
 
 @dataclass(frozen=True, init=False)
@@ -38,7 +40,10 @@ class Method:
         """Parameters go by their names, or by their keywords in Python (`centroid_weight` for lambda)."""
         if fusion not in FUSIONS:
             raise InvalidMethodError(f"unknown fusion {fusion!r}: choose one of {', '.join(FUSIONS)}")
+        require(score, str | Score, "score", "the name of one, or Score(...)")
         scoring = score if isinstance(score, Score) else score_named(score)
+        if own_scores().get(scoring.name, scoring) is not scoring:  # answers and calibrations know a score by its name
+            raise InvalidMethodError(f"a score of mien is called {scoring.name!r}: give yours another name")
         values = []
         for parameter in scoring.parameters:
             value = parameters.pop(parameter.name, parameters.pop(parameter.argument, parameter.default))
@@ -48,6 +53,8 @@ class Method:
             raise InvalidMethodError(_belongs_elsewhere(min(parameters), scoring))
         for field, given in (("fusion", fusion), ("scoring", scoring), ("values", tuple(values))):
             object.__setattr__(self, field, given)
+        if values != [parameter.default for parameter in scoring.parameters]:
+            scoring.try_out(self._arguments)
 
     @property
     def score(self) -> str:
@@ -67,9 +74,16 @@ class Method:
         """The distances by which disorders are ranked."""
         return self.scoring.combine(evidence, **self._arguments)
 
+    def require_rising(self, low: Floats, high: Floats) -> None:
+        """Refuses a score that breaks its rules where it was not tried out: with this gallery's numbers, say."""
+        if not np.isfinite(low).all() or (low > high + ROUNDING * np.abs(high)).any():
+            raise InvalidMethodError(
+                f"score {self.score!r} gives no number for a disorder of this gallery, or falls when a distance rises"
+            )
+
     def neighbours(self, images_of_disorder: Ints) -> Ints:
         """How many of a disorder's nearest images count, one at least and all at most."""
-        counted = self.scoring.neighbours(images_of_disorder, **self._arguments)
+        counted = np.asarray(self.scoring.neighbours(images_of_disorder, **self._arguments)).astype(np.intp)
         return np.minimum(np.maximum(counted, 1), images_of_disorder)
 
     def as_dict(self) -> dict[str, str | float]:

@@ -43,6 +43,16 @@ def searcher_of(gallery: AnyGallery) -> Searcher:
     return found if isinstance(found, Searcher) else Searcher.of(LocalParts([found]))
 
 
+def as_queries(queries: Query | Iterable[Query]) -> list[Query]:
+    """One query or several as a list; anything else is refused."""
+    several = isinstance(queries, Iterable)
+    asked = list(queries) if isinstance(queries, Iterable) else [queries]
+    for query in asked:
+        name = f"query, in a {type(queries).__name__}" if several else "query"
+        require(query, Query, name, "Query.of(embeddings), or a list of them")
+    return asked
+
+
 def rank(
     gallery: AnyGallery,
     queries: Query | Iterable[Query],
@@ -66,10 +76,10 @@ def rank(
     [('Noonan', 0.003), ('Kabuki', 0.923)]
     """
     searcher = searcher_of(gallery)
-    asked = [queries] if isinstance(queries, Query) else list(queries)
-    for query in asked:
-        require(query, Query, "query", "Query.of(embeddings)")
+    asked = as_queries(queries)
     require(method, Method, "method", "Method(...), BASELINE or FULL")
+    require(top, int | None, "top", "how many disorders to list, or None for all")
+    require(calibration, Calibration | None, "calibration", "what mien.calibrate(gallery) gave")
     if top is not None and top < 1:
         raise InvalidMethodError(f"top is {top}: rank at least one disorder")
     for encoder in {query.encodings.encoder for query in asked}:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.arrays import Ints, run_starts
-from mien.core.errors import InvalidCohortError, shown
+from mien.core.errors import InvalidCohortError, WrongArgumentError, shown
 
 
 class Label(NamedTuple):
@@ -53,7 +53,10 @@ class Roster:
         (('5', '7'), [0, 1, 1], [0, 2])
         """
         known = disorders or {}
-        by_disorder = sorted({(label.disorder_id, label.patient_id, label.image_id) for label in labels})
+        distinct = {(label.disorder_id, label.patient_id, label.image_id) for label in labels}
+        if wrong := [each for label in distinct for each in label if not isinstance(each, str)]:
+            raise WrongArgumentError(f"{wrong[0]!r} is no id: ids are texts")
+        by_disorder = sorted(distinct)
         patient_id_of: dict[str, str] = {}  # in the order of first labels
         for _, patient_id, image_id in by_disorder:
             if patient_id_of.setdefault(image_id, patient_id) != patient_id:

@@ -46,6 +46,9 @@ class RoundedRows:
     def __len__(self) -> int:
         return len(self.exact)
 
+    def __repr__(self) -> str:
+        return f"<RoundedRows: {len(self):,}>"
+
     def distances(self, rows: Ints, probes: Float32s, probe_of_row: Ints) -> Float64s:
         """Exact distances, one pair of rows and probes at a time, so that each depends on its two rows alone."""
         found = np.empty(len(rows))

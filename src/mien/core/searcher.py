@@ -240,8 +240,11 @@ class Searcher:
         centroid = scanned.lower.centroid[probe, disorder]  # measured with the shortlist
         nearest = distance[first]
         mean = nearest if len(distance) == len(first) else np.add.reduceat(distance, first) / neighbours
-        scored = method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))
-        return MeasuredPairs(probe, disorder, np.asarray(scored), nearest, centroid, who, images, patients)
+        scored = np.asarray(
+            method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))
+        )
+        method.require_rising(scored, scored)
+        return MeasuredPairs(probe, disorder, scored, nearest, centroid, who, images, patients)
 
 
 def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:

@@ -21,6 +21,9 @@ class Split(NamedTuple):
     gallery: tuple[Label, ...]
     test: tuple[Label, ...]
 
+    def __repr__(self) -> str:
+        return f"<Split of {len(self.gallery):,} gallery and {len(self.test):,} test labels>"
+
 
 class Fold(NamedTuple):
     """One round of the evaluation. The unified gallery is both galleries together."""
@@ -42,6 +45,9 @@ class Release(NamedTuple):
     version: str
     released: date
     labels: tuple[Label, ...]
+
+    def __repr__(self) -> str:
+        return f"<Release {self.version} of {len(self.labels):,} labels>"
 
 
 @dataclass(frozen=True, eq=False)

@@ -149,7 +149,7 @@ class PhotoEncoder:
         """The embeddings of the photos that were encoded."""
         encoded = [result for result in results if isinstance(result, EncodedPhoto)]
         embeddings = np.stack([photo.embedding for photo in encoded])
-        return Encodings.of([photo.image_id for photo in encoded], embeddings, self.encoder)
+        return Encodings.of([photo.image_id for photo in encoded], embeddings, self.encoder, ids_are_file_names=True)
 
     def try_out(self) -> None:
         """Runs every network once, on a black picture; refuses outputs of an unexpected shape."""

@@ -23,6 +23,8 @@ def cohort_study(
     the folds of both. The only patient of a disorder is not tested for it. `gallery_patients` thins each fold's gallery
     to at most so many patients per disorder, drawn anew: "5", "2,30" (one or the other) or "1-34" (spread between).
     """
+    if folds < 2:
+        raise InvalidStudyError(f"{folds} folds: two are needed, or nobody is left for the gallery")
     rng = np.random.default_rng([seed, 0])
     labels = cohort.roster.labels()
     patients_of = _patients_of_disorder(labels)

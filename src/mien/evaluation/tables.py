@@ -78,6 +78,7 @@ class Table:
                 photos=photos[some],
             )
             scored[some] = method.distance(evidence)
+        method.require_rising(scored, scored)
         return row_of, scored
 
     def ranks(

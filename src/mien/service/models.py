@@ -95,7 +95,7 @@ class EmbeddingsQuery(Options):
         if len(ids) != len(arrays):
             raise InvalidCohortError(f"{len(ids)} image_ids for {len(arrays)} embeddings: give one for each")
         encoder = Encoder(arrays.shape[1], arrays.shape[2], self.encoder)
-        return Query(Encodings.of(ids, arrays, encoder), self.patient_id, ids_are_file_names=self.image_ids is None)
+        return Query(Encodings.of(ids, arrays, encoder, ids_are_file_names=self.image_ids is None), self.patient_id)
 
 
 class Base64Photo(BaseModel):

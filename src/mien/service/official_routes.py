@@ -85,7 +85,7 @@ def predict(ranker: PatientRanker, asker: Asker, content: bytes) -> dict[str, An
     """All disorders and their genes for one photo, the closest first."""
     encoder = ranker.loaded_encoder()
     encoded = ranker.encode_one(content)
-    query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
+    query = Query(encoder.encodings_of([encoded]))
     answer = ranker.rank_query(asker, query, FULL, None, each_photo=False, by_gene=None)
     hashed = (encoder.encoder.weights_sha256 or "")[:12]
     version = f"{encoder.encoder.name} {hashed}".strip()

@@ -112,7 +112,7 @@ class PatientRanker:
         if refused and not (skip_refused and len(refused) < len(results)):
             raise RefusedPhotosProblem(results)
         encodings = encoder.encodings_of(upload.result for upload in results)
-        answer = self.rank_query(asker, Query(encodings, ids_are_file_names=True), method, top, by_gene=by_gene)
+        answer = self.rank_query(asker, Query(encodings), method, top, by_gene=by_gene)
         answer.document["photos"] = [photo_document(upload.result) for upload in results]
         answer.document["warnings"] = odd_pairs(encodings, encoder.manifest.same_person_distance)
         return answer._replace(uploads=results)

@@ -12,7 +12,7 @@ from typing import Any, Self
 from mien.core.calibration import Calibration
 from mien.core.cohort import Cohort
 from mien.core.encoder import Encoder
-from mien.core.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusyError, GalleryError
+from mien.core.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusyError, GalleryError, require
 from mien.core.gallery_parts import LocalParts
 from mien.core.genes import Description
 from mien.core.index import GalleryIndex, build_index
@@ -99,6 +99,7 @@ class Gallery:
     @classmethod
     def open(cls, directory: str | Path) -> Self:
         """Opens the newest generation; makes its index where that is missing or damaged."""
+        require(directory, str | Path, "directory", "that of a gallery")
         directory = Path(directory)
         for _ in range(OPENING_TRIES):
             now = state_of(directory)

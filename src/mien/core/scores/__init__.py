@@ -10,7 +10,7 @@ from warnings import warn
 from mien.core.errors import InvalidMethodError
 from mien.core.scores.base import Evidence, Parameter, Score
 
-__all__ = ["Evidence", "Parameter", "Score", "known_scores", "score_named"]
+__all__ = ["Evidence", "Parameter", "Score", "known_scores", "own_scores", "score_named"]
 
 
 @cache
@@ -52,9 +52,11 @@ def score_named(name: str) -> Score:
     except SyntaxError as error:
         where = f"{error.filename}, line {error.lineno}"
         raise InvalidMethodError(f"no score at {name!r}: {where} is not Python: {error.msg}") from error
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever the module does when it is imported
         missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
         advice = ": is the package installed, or on PYTHONPATH?" if missing else ""
+        if "/" in module or module.startswith("."):
+            advice = ": write the name of a module on PYTHONPATH, not a path"
         raise InvalidMethodError(f"no score at {name!r} ({error}){advice}") from error
 
 

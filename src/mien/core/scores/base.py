@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from keyword import iskeyword
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from mien.core.arrays import Floats, Ints
 from mien.core.errors import InvalidMethodError
 from mien.core.index import CentroidKind
+
+DISTANCES = ("nearest", "nearest_mean", "centroid")
+TRIED = np.linspace(0, 2, 9)  # distances that a score is tried with
+TRIED_COUNTS = np.array([1, 2, 3, 5, 10, 30, 100, 300, 1000])  # images of a disorder
 
 
 class Evidence(NamedTuple):
@@ -36,6 +41,11 @@ class Parameter:
     keyword: str = ""  # in Python, where the name is no identifier; by default the name
     above_low: bool = False  # whether `low` itself is outside
 
+    def __post_init__(self) -> None:
+        if not self.argument.isidentifier() or iskeyword(self.argument):
+            raise InvalidMethodError(f"parameter {self.name!r} is no Python name: give one as keyword=...")
+        self.check(self.default)
+
     @property
     def argument(self) -> str:
         """What the score's functions call it."""
@@ -58,8 +68,10 @@ class Score:
     """How a disorder is scored. `combine` gets evidence and the parameters by keyword, and gives distances.
 
     `combine` works element by element and must not fall when a distance rises. Then its value for lower bounds of the
-    distances is a lower bound, and ranking needs to know nothing else about it. It is tried out when a score is made.
-    `neighbours` says how many of a disorder's nearest images `nearest_mean` is taken of, at least one.
+    distances is a lower bound, and ranking needs to know nothing else about it.
+    `neighbours` gets numbers of images and the parameters by keyword, and says how many of a disorder's nearest images
+    `nearest_mean` is taken of: at least one, and of more images never fewer.
+    Both are tried out when a score is made, and when a method has other parameters.
 
     >>> import numpy as np
     >>> Score("farther", lambda evidence: -evidence.nearest)
@@ -75,22 +87,51 @@ class Score:
     neighbours: Callable[..., Ints] = one_neighbour
 
     def __post_init__(self) -> None:
-        arguments = {parameter.argument: parameter.default for parameter in self.parameters}
-        for parameter in self.parameters:
-            parameter.check(parameter.default)
-        distances, unseen = np.linspace(0, 2, 9), {} if self.centroid else {"centroid": np.full(9, np.nan)}
-        for varied in ("nearest", "nearest_mean", "centroid")[: 3 if self.centroid else 2]:
-            for other, images, photos in ((0.2, 1, 1), (0.7, 4, 3), (1.1, 300, 2)):
-                given: dict[str, Any] = dict.fromkeys(("nearest", "nearest_mean", "centroid"), np.full(9, other))
-                given |= {"gallery_images": np.array([images]), "gallery_patients": np.array([(images + 1) // 2])}
-                evidence = Evidence(**(given | unseen | {varied: distances}), photos=np.array([photos]))
-                combined = self.combine(evidence, **arguments)
-                if np.shape(combined) != (9,) or not np.isfinite(combined).all():
-                    raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
-                if (np.diff(combined) < 0).any():
-                    raise InvalidMethodError(
-                        f"score {self.name!r} falls when the distance {varied!r} rises: it must not, smaller is closer"
-                    )
+        if not isinstance(self.parameters, tuple) or not all(isinstance(each, Parameter) for each in self.parameters):
+            raise InvalidMethodError(f"score {self.name!r}: parameters is a tuple, like (Parameter(...),)")
+        if len(set(self.parameter_names)) < len(self.parameters):
+            raise InvalidMethodError(f"score {self.name!r}: two parameters have one name")
+        if self.centroid not in (None, *get_args(CentroidKind)):
+            raise InvalidMethodError(
+                f"score {self.name!r}: centroid is {self.centroid!r}, not 'patient', 'image' or None"
+            )
+        self.try_out({parameter.argument: parameter.default for parameter in self.parameters})
+
+    def try_out(self, arguments: Mapping[str, float]) -> None:
+        """Refuses a score that breaks the rules with these parameters, as far as some evidence shows it."""
+        try:
+            counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments), float)
+            columns = [self._tried(varied, arguments) for varied in DISTANCES[: 3 if self.centroid else 2]]
+        except InvalidMethodError:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise InvalidMethodError(f"score {self.name!r} cannot be computed: {problem}") from error
+        if counted.shape != TRIED_COUNTS.shape or (counted % 1 != 0).any() or (np.diff(counted) < 0).any():
+            raise InvalidMethodError(
+                f"score {self.name!r}: neighbours gives no whole numbers that do not fall when there are more images"
+            )
+        for varied, found in zip(DISTANCES, columns, strict=False):
+            if (np.diff(found) < 0).any():
+                raise InvalidMethodError(
+                    f"score {self.name!r} falls when the distance {varied!r} rises: it must not, smaller is closer"
+                )
+
+    def _tried(self, varied: str, arguments: Mapping[str, float]) -> Floats:
+        """Distances (other evidence, tried distances) where one distance varies."""
+        rows = []
+        for other, images, photos in ((0.2, 1, 1), (0.7, 4, 3), (1.1, 300, 2)):
+            given = {name: np.full(len(TRIED), other) for name in DISTANCES} | {varied: TRIED.copy()}
+            if self.centroid is None:
+                given["centroid"] = np.full(len(TRIED), np.nan)  # it must not be looked at
+            counts = (np.array([count]) for count in (images, (images + 1) // 2, photos))
+            evidence = Evidence(given["nearest"], given["nearest_mean"], given["centroid"], *counts)
+            for array in evidence:
+                array.flags.writeable = False
+            rows.append(np.asarray(self.combine(evidence, **arguments), float))
+            if rows[-1].shape != TRIED.shape or not np.isfinite(rows[-1]).all():
+                raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
+        return np.array(rows)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

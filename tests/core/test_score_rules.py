@@ -1,0 +1,109 @@
+"""What is asked of a score that somebody adds, and what one gets who breaks it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mien import BASELINE, Cohort, Method, MienError, Parameter, Query, Score, evaluate, rank
+
+from cohorts import random_cohort, random_query_arrays
+
+WEIGHT = Parameter("w", default=0.5, low=0, high=3, help="Of the centroid.")
+
+
+def mixed(evidence, w):
+    return (1 - w) * evidence.nearest + w * evidence.centroid
+
+
+def written_to(evidence):
+    evidence.nearest[:] = 0
+    return evidence.centroid
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    {
+        "unsigned": (lambda: Score("s", lambda e: (200 - 50 * e.nearest).astype(np.uint8)), "falls when"),
+        "yes or no": (lambda: Score("s", lambda e: e.nearest < 1), "falls when"),
+        "no such field": (lambda: Score("s", lambda e: e.closest), "cannot be computed: AttributeError"),
+        "no keyword": (lambda: Score("s", lambda e: e.nearest, (WEIGHT,)), "cannot be computed: TypeError"),
+        "writes": (lambda: Score("s", written_to), "cannot be computed: ValueError: assignment destination"),
+        "one parameter": (lambda: Score("s", mixed, WEIGHT), "parameters is a tuple"),
+        "a list": (lambda: Score("s", mixed, [WEIGHT]), "parameters is a tuple"),
+        "two of a name": (lambda: Score("s", mixed, (WEIGHT, WEIGHT)), "two parameters have one name"),
+        "images": (lambda: Score("s", lambda e: e.centroid, centroid="images"), "centroid is 'images'"),
+        "fewer of more": (lambda: Score("s", lambda e: e.nearest_mean, neighbours=lambda n: 9 - n), "neighbours"),
+        "halves": (lambda: Score("s", lambda e: e.nearest_mean, neighbours=lambda n: n / 2), "neighbours"),
+        "no name": (lambda: Parameter("lambda", 0.5, 0, 1, "Weight."), "is no Python name: give one as keyword"),
+        "default": (lambda: Parameter("w", 5, 0, 1, "Weight."), "w is 5: it must be 0 or more and at most 1"),
+        "of mien": (
+            lambda: Method(score=Score("nearest", lambda e: e.centroid)),
+            "a score of mien is called 'nearest'",
+        ),
+        "no score": (lambda: Method(score=lambda e: e.nearest), "function is no score"),
+        "a path": (lambda: Method(score="./my_scores.py:SCORE"), "not a path"),
+    }.values(),
+)
+def test_a_score_that_breaks_a_rule_is_refused_when_it_is_made(made, says):
+    with pytest.raises(MienError, match=says):
+        made()
+
+
+def test_parameters_that_break_the_rule_are_refused_with_the_method():
+    score = Score("mixed", mixed, (WEIGHT,))
+    assert Method(score=score, w=1.0).values == (1.0,)
+    with pytest.raises(MienError, match="'mixed' falls when the distance 'nearest' rises"):
+        Method(score=score, w=1.02)
+
+
+def test_whole_numbers_of_another_type_count_neighbours(rng):
+    score = Score("half", lambda evidence: evidence.nearest_mean, neighbours=lambda images: np.ceil(images / 2))
+    cohort = random_cohort(rng, disorders=5, most_patients=5)
+    [ranking] = rank(cohort, Query.of(random_query_arrays(rng, cohort, 1)), Method(score=score))
+    assert len(ranking.disorders) == 5
+
+
+@pytest.mark.parametrize("top", [1, 2, None])
+def test_a_score_without_a_number_for_this_gallery_is_refused_and_drops_no_disorder(rng, top):
+    cohort = random_cohort(rng, disorders=5, most_patients=5)
+    images = int(cohort.roster.images_of_disorder[0])  # so many were not tried out
+    assert images not in {1, 4, 300}
+    score = Score("gap", lambda of: np.where(of.gallery_images == images, np.nan, of.nearest), centroid=None)
+    with pytest.raises(MienError, match="'gap' gives no number for a disorder of this gallery"):
+        rank(cohort, Query.of(random_query_arrays(rng, cohort, 1)), Method(score=score), top=top)
+
+
+def test_it_is_refused_in_an_evaluation_too(rng):
+    cohort = random_cohort(rng, disorders=5, most_patients=9)
+    score = Score("gap", lambda of: np.where(np.isin(of.gallery_images, [1, 4, 300]), of.nearest, np.nan))
+    with pytest.raises(MienError, match="'gap' gives no number"):
+        evaluate(cohort, Method(score=score), against=BASELINE, folds=2)
+
+
+def test_a_score_that_falls_with_this_gallerys_numbers_is_refused(rng):
+    cohort = random_cohort(rng, disorders=6, most_patients=5)
+    score = Score("turns", lambda of: np.where(np.isin(of.gallery_images, [1, 4, 300]), 1, -1) * of.nearest)
+    with pytest.raises(MienError, match="or falls when a distance rises"):
+        rank(cohort, Query.of(random_query_arrays(rng, cohort, 1)), Method(score=score), top=1)
+
+
+def test_a_module_that_cannot_be_imported_is_named_in_one_line(tmp_path, monkeypatch):
+    (tmp_path / "score_that_raises.py").write_text("raise OSError('no disk')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MienError, match=r"no score at 'score_that_raises:SCORE' \(no disk\)"):
+        Method(score="score_that_raises:SCORE")
+    with pytest.raises(MienError, match="not a path"):
+        Method(score=".score_that_raises:SCORE")
+
+
+def test_photos_that_were_encoded_here_are_known_by_their_embedding_whatever_they_are_called(rng):
+    cohort = Cohort.of(
+        rng.standard_normal((3, 8)),
+        image_ids=["photo_1.jpg", "2", "3"],
+        patient_ids=["p", "q", "r"],
+        disorder_ids=["A", "B", "B"],
+    )
+    own = cohort.encodings.only([1])
+    renamed = type(own).of(["photo_1.jpg"], own.embeddings, ids_are_file_names=True)
+    assert rank(cohort, Query(renamed))[0].excluded_gallery_patients == ("q",)
