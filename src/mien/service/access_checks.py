@@ -6,6 +6,7 @@ import asyncio
 import base64
 from binascii import Error as Base64Error
 from collections.abc import Callable
+from ipaddress import IPv6Address, IPv6Network
 from math import ceil
 from urllib.parse import urlsplit
 
@@ -13,7 +14,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mien.core.errors import MienError
-from mien.service.addresses import address_group
 from mien.service.problems import Problem, busy, problem_of
 from mien.service.service_log import log_error
 from mien.service.settings import Settings
@@ -134,6 +134,18 @@ class AccessChecks:
             raise Problem(401, "no-token", "send the token as bearer token, or as password of any user", headers=asked)
         self.wrong_tokens.remember(address, person.token_sha256)
         return person
+
+
+def address_group(address: str | None) -> str:
+    """The address as it is counted: a household or a clinic has a whole /64 of IPv6.
+
+    >>> address_group("2001:db8::7")
+    '2001:db8::/64'
+    """
+    if not address or ":" not in address:
+        return address or ""
+    whole = IPv6Address(address.partition("%")[0])
+    return str(whole.ipv4_mapped or IPv6Network((whole, 64), strict=False))
 
 
 def people_of(settings: Settings) -> People | None:

@@ -35,6 +35,7 @@ from mien.storage.gallery import Gallery
 from mien.version import __version__
 
 FIRST_SHOWN = 10  # disorders of a list, as long as nobody asks for more
+DEMO_NOTE = "The numbers show how the page works; they say nothing about real people."
 MEDIA_TYPES = {"json": "application/json", "tsv": "text/tab-separated-values", "html": "text/html"}
 
 
@@ -45,38 +46,38 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
 
     @routes.get("/")
     async def start() -> Response:
-        return await queue.run_short(pages.start)
+        return await queue.run_short(lambda: pages.empty_form("page.html"))
 
     @routes.post("/")
     async def rank(request: Request) -> Response:
-        return await answered(request, ["photos"], pages.answer, pages.refusal)
+        return await answered(request, ["photos"], pages.answer, "page.html")
 
     @routes.get("/two")
     async def two() -> Response:
-        return await queue.run_short(lambda: HTMLResponse(pages.two_patients()))
+        return await queue.run_short(lambda: pages.empty_form("two.html"))
 
     @routes.post("/two")
     async def rank_two(request: Request) -> Response:
-        return await answered(request, PATIENTS, pages.answer_two, pages.refuse_two)
+        return await answered(request, PATIENTS, pages.answer_two, "two.html")
 
     async def answered(
         request: Request,
         names: Sequence[str],
         answer: Callable[[Asker, Form], tuple[Response, dict[str, Any]]],
-        refuse: Callable[[Problem, Form], Response],
+        template: str,
     ) -> Response:
         form = Form({}, [])
         try:
             with queue.place():
                 form = await queue.receive(request, partial(read_form, settings=ranker.settings, names=names))
-                response, document = await queue.run(answer, asker_of(request), form)
+                response, document = await queue.run(lambda: answer(asker_of(request), form))
                 note_for_audit(request, document)
                 return response
         except Exception as error:
             problem = problem_of(error)
             if form.fields.get("download"):
                 return problem.response
-            return await queue.run_short(lambda: refuse(problem, form))
+            return await queue.run_short(lambda: pages.refusal(template, problem, form))
 
     @routes.get("/gallery")
     async def gallery() -> Response:
@@ -96,9 +97,9 @@ class Pages:
         )
         self.templates.globals.update(percentage=percent, version=__version__, first_shown=FIRST_SHOWN)
 
-    def start(self) -> Response:
-        """The start page."""
-        return HTMLResponse(self._render_page(self.ranker.gallery.newest().as_dict()))
+    def empty_form(self, template: str) -> Response:
+        """A page to send photos from."""
+        return HTMLResponse(self._render_page(template))
 
     def answer(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
         """The page with an answer, or the answer as a file; and the document behind it."""
@@ -106,14 +107,14 @@ class Pages:
         download = fields.get("download", "")
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
         if self.ranker.demo_patients:
-            answer = self.ranker.rank_demo(asker, fields.get("patient", ""), method, None)
+            answer = self.ranker.rank_demo(asker, fields.get("patient", ""), method)
         elif form.uploads:
             try:
                 answer = self.ranker.rank_photos(asker, form.uploads, method, None, skip_refused=True)
             except RefusedPhotosProblem as problem:
                 if download:
                     raise
-                return self.refusal(problem, form, self._cards(problem.uploads)), problem.document
+                return self.refusal("page.html", problem, form, self._cards(problem.uploads)), problem.document
         else:
             raise Problem(422, "no-photos", "Choose at least one photo of the patient.")
         if download:
@@ -123,25 +124,20 @@ class Pages:
         coarse = self.ranker.settings.coarse
         place = None if coarse else place_of_patient(answer.ranking.disorders, self.ranker.gallery.map)
         shown["answer"]["map"] = self._map(answer.gallery, place)
-        html = self._render_page(answer.document["gallery"], **shown, chosen=fields.get("patient"))
+        html = self._render_page("page.html", answer.document["gallery"], **shown, chosen=fields)
         return HTMLResponse(html), answer.document
 
-    def refusal(self, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
-        """The page with what was wrong."""
-        gallery, chosen = self.ranker.gallery.newest().as_dict(), form.fields.get("patient")
-        html = self._render_page(gallery, problem=problem.document, photos=cards, chosen=chosen)
+    def refusal(self, template: str, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
+        """A page with what was wrong."""
+        html = self._render_page(template, problem=problem.document, photos=cards, chosen=form.fields)
         return HTMLResponse(html, problem.status, problem.headers)
-
-    def two_patients(self, **values: Any) -> str:
-        """The page for two patients, side by side."""
-        return self._render_page(self.ranker.gallery.newest().as_dict(), "two.html", **values)
 
     def answer_two(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
         """Two patients ranked: what each is most like, and what both are."""
         answers = []
         for name in PATIENTS:
             if self.ranker.demo_patients:
-                answers.append(self.ranker.rank_demo(asker, form.fields.get(name, ""), FULL, None))
+                answers.append(self.ranker.rank_demo(asker, form.fields.get(name, ""), FULL))
             elif uploads := [upload for upload in form.uploads if upload.field == name]:
                 answers.append(self.ranker.rank_photos(asker, uploads, FULL, None, skip_refused=True))
             else:
@@ -149,13 +145,8 @@ class Pages:
         queries = [query for answer in answers for query in answer.document["queries"]]
         pair = in_common(*(query["disorders"] for query in queries))
         crops = [[card["crop"] for card in self._cards(answer.uploads) if card["crop"]] for answer in answers]
-        html = self.two_patients(pair=pair, crops=crops, chosen=form.fields)
+        html = self._render_page("two.html", pair=pair, crops=crops, chosen=form.fields)
         return HTMLResponse(html), {**answers[0].document, "queries": queries}
-
-    def refuse_two(self, problem: Problem, form: Form) -> Response:
-        """The page with what was wrong."""
-        html = self.two_patients(problem=problem.document, chosen=form.fields)
-        return HTMLResponse(html, problem.status, problem.headers)
 
     def gallery(self) -> Response:
         """What the gallery holds."""
@@ -211,7 +202,7 @@ class Pages:
         shown = place and {"x": round(place[0], 1), "y": round(place[1], 1)}  # more digits would tell distances
         return {"points": points, "place": shown}
 
-    def _render_page(self, gallery: dict[str, Any], template: str = "page.html", **values: Any) -> str:
+    def _render_page(self, template: str, gallery: dict[str, Any] | None = None, **values: Any) -> str:
         ranker = self.ranker
         usual = {
             "can_encode": ranker.encoder is not None,
@@ -223,12 +214,12 @@ class Pages:
             },
             "kinds": "JPEG, PNG, WebP or HEIC",
             "centroid_weight": FULL.parameters["lambda"],
-            "chosen": None,
+            "chosen": {},
             "answer": None,
             "problem": None,
             "photos": [],
         }
-        return self._render(template, gallery, **usual | values)
+        return self._render(template, gallery or ranker.gallery.newest().as_dict(), **usual | values)
 
     def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
         """The answer as a file to keep; its user asked for it."""
@@ -241,12 +232,8 @@ class Pages:
             content = separated(list(ranking_rows(document)), delimiter="\t")
         else:
             css = (resources.files("mien.service") / "static" / "page.css").read_text(encoding="utf-8")
-            content = self._render(
-                "report.html",
-                document["gallery"],
-                **self._shown(answer, pictures=with_faces),
-                css=css,
-            )
+            shown = self._shown(answer, pictures=with_faces)
+            content = self._render("report.html", document["gallery"], **shown, css=css)
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
 
@@ -265,9 +252,6 @@ class Pages:
             fewest_on_map=FEWEST,
             **values,
         )
-
-
-DEMO_NOTE = "The numbers show how the page works; they say nothing about real people."
 
 
 def natural_order(text: str) -> list[tuple[int, str]]:

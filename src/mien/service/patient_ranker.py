@@ -117,12 +117,12 @@ class PatientRanker:
         answer.document["warnings"] = odd_pairs(encodings, encoder.manifest.same_person_distance)
         return answer._replace(uploads=results)
 
-    def rank_demo(self, asker: Asker, patient_id: str, method: Method, top: int | None) -> Answer:
-        """Ranks a simulated patient."""
+    def rank_demo(self, asker: Asker, patient_id: str, method: Method) -> Answer:
+        """Ranks all disorders for a simulated patient."""
         if patient_id not in self.demo_patients:
             raise Problem(422, "unknown-patient", f"there is no simulated patient {shown(patient_id)}: pick one")
         query, truth = self.demo_patients[patient_id]
-        return self.rank_query(asker, query, method, top)._replace(truth=truth)
+        return self.rank_query(asker, query, method, None)._replace(truth=truth)
 
     def rank_query(
         self,

@@ -55,9 +55,9 @@ class Problem(Exception):  # noqa: N818 the word of the standard
         return Response(content, self.status, media_type=MEDIA_TYPE, headers=self.headers)
 
 
-def busy(detail: str, seconds: int = RETRY_SECONDS) -> Problem:
+def busy(detail: str) -> Problem:
     """The problem of a service that is busy; the caller should try again later."""
-    return Problem(503, "busy", detail, headers={"Retry-After": str(seconds)})
+    return Problem(503, "busy", detail, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
 def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table

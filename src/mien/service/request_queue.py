@@ -8,13 +8,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar
 
 from starlette.requests import Request
 
 from mien.service.problems import Problem, busy
 
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
@@ -87,12 +86,9 @@ class RequestQueue:
             detail = f"a request arrives within {self.seconds:.0f} seconds, and faster where others wait"
             raise Problem(408, "too-slow", detail) from error
 
-    async def run(
-        self, job: Callable[Arguments, Result], *arguments: Arguments.args, **more: Arguments.kwargs
-    ) -> Result:
+    async def run(self, job: Callable[[], Result]) -> Result:
         """Runs a job on a thread. After `seconds` the caller gets a problem; the job goes on and keeps its place."""
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self.jobs, lambda: job(*arguments, **more))
+        future = asyncio.get_running_loop().run_in_executor(self.jobs, job)
         try:
             return await asyncio.wait_for(asyncio.shield(future), self.seconds)
         except TimeoutError as error:
