@@ -21,10 +21,10 @@ from mien.core.genes import genes_of
 from mien.core.method import FULL, Method
 from mien.core.ranking import rank as rank_queries
 from mien.report.gene_exports import EXPORTS
-from mien.report.rankings import check_out, examination_document, ranking_document, write_rankings
+from mien.report.rankings import check_output_file, examination_document, ranking_document, write_rankings
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_queries
-from mien.storage.outputs import private_file, refuse_existing
+from mien.storage.outputs import private_file
 from mien.storage.sharded import AnyGallery, ShardedGallery
 
 if TYPE_CHECKING:
@@ -74,9 +74,8 @@ def rank(
         raise typer.BadParameter("give a share above 0 and below 1", param_hint="--coverage")
     limit = options.limit_of(top or ("all" if format else "10"))
     if out is not None:
-        inputs = [path for path in (encodings, phenopacket) if path] + [*(photos or ()), *(metadata or ())]
-        check_out(out, inputs=inputs, galleries=gallery, any_suffix=format is not None)
-        refuse_existing(out, force=force)
+        inputs = [encodings, phenopacket, *(photos or ()), *(metadata or ())]
+        check_output_file(out, inputs=inputs, galleries=gallery, any_suffix=format is not None, force=force)
     _check_queries(photos, encodings, phenopacket, metadata, face)
     packets = _phenopackets(phenopacket)
     with _opened(gallery, cluster) as opened:

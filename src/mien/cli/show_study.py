@@ -14,7 +14,8 @@ from mien.core.study import Study
 from mien.evaluation.experiment_context import rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
-from mien.report.evaluation import NORMALISED
+from mien.report.evaluation import NORMALISED, p_value_text
+from mien.report.report_folder import PAGE
 
 if TYPE_CHECKING:
     from mien.evaluation.calibration_measures import CalibrationMeasures
@@ -68,7 +69,8 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
             if beside:
                 printed = published_accuracy(result.set, result.method)
                 tops.insert(1, f"[dim]{printed.top1:.2f}[/]" if printed else "")
-            table.add_row(str(result.method), *tops, *_differences(result), p_value(result.p_top5))
+            p_value = "" if result.p_top5 is None else p_value_text(result.p_top5)
+            table.add_row(str(result.method), *tops, *_differences(result), p_value)
         console().print(table)
         console().print()
 
@@ -113,15 +115,6 @@ def _range(of: Sequence[Any]) -> str:
     return f"{of[0]:+.2f} to {of[1]:+.2f}"
 
 
-def p_value(value: float | None) -> str:
-    """A p-value as the paper prints it.
-
-    >>> p_value(0.0004), p_value(0.0312), p_value(None)
-    ('<0.001', '0.031', '')
-    """
-    return "" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def print_reproduction(done: Reproduction, out: Path) -> None:
     """Prints the findings of a whole study."""
     from mien.evaluation.agreement import mean_absolute_error, worst  # noqa: PLC0415 scipy is heavy
@@ -144,7 +137,7 @@ def print_reproduction(done: Reproduction, out: Path) -> None:
         f" {mean_absolute_error(done.cells):.2f} points, largest {off.error:+.2f}"
         f" ({off.set}, {off.fusion} x {off.score}, top-{off.top})"
     )
-    console().print(f"[bold]{text(str(out / 'index.html'))}[/]")
+    console().print(f"[bold]{text(str(out / PAGE))}[/]")
 
 
 def _size(result: Result) -> str:

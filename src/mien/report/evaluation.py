@@ -84,6 +84,24 @@ def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_im
     }
 
 
+def p_value_text(value: float) -> str:
+    """A p-value as the paper prints it.
+
+    >>> p_value_text(0.0004), p_value_text(0.0312)
+    ('<0.001', '0.031')
+    """
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def p_equals(value: float) -> str:
+    """A p-value with its name, for the middle of a sentence.
+
+    >>> p_equals(0.0004), p_equals(0.0312)
+    ('p < 0.001', 'p = 0.031')
+    """
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
 def as_row(row: NamedTuple) -> dict[str, Any]:
     """A row as files have it: rounded, a method in its parts, and the centroid's weight under the name lambda."""
     written: dict[str, Any] = {}

@@ -24,7 +24,7 @@ from mien.core.examination import DisorderEvidence, Examination, Standing
 from mien.core.gallery_part import NearestPatient
 from mien.core.genes import Description
 from mien.core.method import Method
-from mien.storage.outputs import private_file
+from mien.storage.outputs import private_file, refuse_existing
 from mien.storage.sharded import AnyGallery
 from mien.version import __version__
 
@@ -228,15 +228,23 @@ def separated(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> str:
     return file.getvalue()
 
 
-def check_out(path: Path, *, inputs: Sequence[Path], galleries: Sequence[Path], any_suffix: bool = False) -> None:
-    """Refuses a file name that names no format, or would overwrite what the ranking is made of."""
+def check_output_file(
+    path: Path,
+    *,
+    inputs: Iterable[Path | None],
+    galleries: Iterable[Path] = (),
+    any_suffix: bool = False,
+    force: bool = False,
+) -> None:
+    """Refuses a file name that names no format, is taken, or would overwrite what the output is made of."""
     if not any_suffix and path.suffix.lower() not in SUFFIXES:
         raise MienError(f"{path}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
     inside = any(path.resolve().is_relative_to(gallery.resolve()) for gallery in galleries)
-    if inside or path.resolve() in [file.resolve() for file in inputs]:
+    if inside or path.resolve() in [file.resolve() for file in inputs if file is not None]:
         raise MienError(f"{path}: this would overwrite the gallery or the input: choose another name")
     if not path.parent.is_dir():
         raise MienError(f"{path}: there is no folder {path.parent}: make it, or choose another name")
+    refuse_existing(path, force=force)
 
 
 def _cell(value: Any) -> Any:

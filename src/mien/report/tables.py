@@ -10,6 +10,7 @@ from mien.core.method import BASELINE
 from mien.evaluation.experiments.oracle import APPROACHES, ORACLE
 from mien.evaluation.published import PLATEAU_FROM, SET_NAMES
 from mien.evaluation.results import Result
+from mien.report.evaluation import p_value_text
 from mien.report.figures import confounders, distances, gallery_size, rank_changes
 from mien.report.figures.style import BASELINE_NAME, FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES
 from mien.report.published_values import published_values
@@ -96,7 +97,7 @@ SHOWN_WITH_OTHERS = {*SPREADS.values(), "ci_low", "ci_high", "bin"}
 OF_RESULTS = ("set", "gallery", "fusion", "score", "top1", "top5", "top10", "delta_top5", "p_top5")  # no room for more
 BEST_IN_BOLD = ("top1", "top5", "top10")
 SAID_ABOVE = {"gallery", "fusion", "score"}  # where all rows share one, the section names it
-THREE_DIGITS = {"distance", "mean", "sd", "median", "auc", "p_value", "p_top5"}
+THREE_DIGITS = {"distance", "mean", "sd", "median", "auc"}
 SHORT = {"images", "patients", "disorders", "median_rank", "centroid_weight", "alpha"}  # without zeros at the end
 SIGNED = ("delta_", "over_hybrid_", "gain_", "mean_gain", "least_gain", "most_gain", "rho")
 
@@ -202,7 +203,7 @@ def _text(field: str, value: Any) -> str:
         return WORDS.get(field, {}).get(str(value), str(value))
     if field in SHORT:
         return f"{value:,.2f}".rstrip("0").rstrip(".")
-    if field.startswith("p_") and value < 0.001:
-        return "<0.001"
+    if field.startswith("p_"):
+        return p_value_text(value)
     signed = "+" if field.startswith(SIGNED) else ""
     return f"{value:{signed}.{3 if field in THREE_DIGITS else 2}f}"
