@@ -20,7 +20,7 @@ from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import FOLDS, cohort_study
 from mien.evaluation.results import Result, patient_ranks
 from mien.evaluation.results import evaluate as evaluate_methods
-from mien.report.evaluation import beyond_document, evaluation_document, write_ranks
+from mien.report.evaluation import beyond_paper_document, evaluation_document, write_ranks
 from mien.report.rankings import check_output_file
 from mien.storage.formats.cohort_columns import read_column
 from mien.storage.formats.gmdb_folder import read_gmdb
@@ -186,7 +186,7 @@ def _compare_sizes(dealt: list[list[Study]], gallery_patients: str, seed: int, *
 
     with show.progress("comparing") as report:
         rows = size_study(dealt, gallery_patients=gallery_patients, seed=seed, progress=report)
-    document = beyond_document(dealt[0][0], "sizes", rows, seed=seed)
+    document = beyond_paper_document(dealt[0][0], "sizes", rows, seed=seed)
     if as_json:
         show.print_json(document)
     else:
@@ -221,14 +221,14 @@ def _measure_calibration(
         write_reliability(figure, points, simulated=dealt[0].simulated)
         show.note(f"{figure}: reliability")
     if as_json:
-        document = beyond_document(dealt[0], "calibration", rows, seed=seed)
+        document = beyond_paper_document(dealt[0], "calibration", rows, seed=seed)
         show.print_json({**document, "coverage": coverage, "reliability": [point._asdict() for point in points]})
     else:
         show_study.print_calibration(rows, coverage)
 
 
 def _groups_of(column: str, study: Study, cohort: Path | None) -> list[str | None]:
-    """The value of a cohort table's column, of each image; or the sex or the age group, as GMDB's metadata say it."""
+    """For each image the value of a column: of a cohort's table, or sex or age group from GMDB's metadata."""
     from mien.evaluation.calibration_measures import FACTS  # noqa: PLC0415 heavy
 
     ids = study.encodings.image_ids
@@ -242,7 +242,7 @@ def _groups_of(column: str, study: Study, cohort: Path | None) -> list[str | Non
 
 @contextmanager
 def on_cluster(where: str | None) -> Iterator[ImagesOnCluster | None]:
-    """Connects to a cluster, where the gallery images of studies are then; None without one."""
+    """Connects to a cluster that will hold the gallery images of studies; yields None where none is asked for."""
     if where is None:
         yield None
     else:

@@ -28,7 +28,7 @@ from mien.report.evaluation import as_row, p_equals, p_value_text
 from mien.report.figures.style import draw_and_save
 from mien.report.page import data_address, environment
 from mien.report.report_folder import PAGE, write_results
-from mien.report.tables import Column, Shown
+from mien.report.tables import Column, TableCell
 from mien.storage.sharded import AnyGallery
 from mien.version import __version__
 
@@ -267,7 +267,7 @@ def _columns(rows: Sequence[NamedTuple], fields: Mapping[str, _Field]) -> list[C
     columns = []
     for name, field in fields.items():
         values = [getattr(row, name) for row in rows]
-        cells = [Shown("" if value is None else field.text(value)) for value in values]
+        cells = [TableCell("" if value is None else field.text(value)) for value in values]
         if any(cell.text for cell in cells):
             columns.append(Column(field.heading, field.numeric, cells))
     return columns

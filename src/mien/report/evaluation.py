@@ -44,7 +44,7 @@ def write_ranks(path: Path, document: Mapping[str, Any], ranks: Iterable[Patient
     write_rows(path, {**document, "ranks": rows}, (row | provenance for row in rows))
 
 
-def beyond_document(study: Study, name: str, rows: Sequence[NamedTuple], *, seed: int) -> dict[str, Any]:
+def beyond_paper_document(study: Study, name: str, rows: Sequence[NamedTuple], *, seed: int) -> dict[str, Any]:
     """Rows that the paper has no counterpart of, as plain values."""
     protocol = {
         "source": study.source,

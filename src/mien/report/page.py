@@ -19,7 +19,7 @@ from mien.report.evaluation import NORMALISED
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import patients_told
 from mien.report.sections import SECTIONS, Section
-from mien.report.tables import WORDS, Column, Shown, columns_of, has_published, in_words
+from mien.report.tables import WORDS, Column, TableCell, columns_of, has_published, in_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 
 def page(done: Reproduction, figures: Path) -> str:
     """The HTML, with the figures of that folder inside."""
-    errors = [Shown(f"{cell.error:+.2f}") for cell in done.cells]
+    errors = [TableCell(f"{cell.error:+.2f}") for cell in done.cells]
     return (
         environment()
         .get_template("reproduction.html")

@@ -10,7 +10,7 @@ from typing import Any
 from mien.core.errors import MienError
 from mien.evaluation.experiment_context import Tables
 from mien.report.evaluation import as_row
-from mien.report.rankings import separated
+from mien.report.rankings import csv_text
 from mien.storage.outputs import refuse_existing
 
 RESULTS, PAGE = "results.json", "index.html"
@@ -42,7 +42,7 @@ def write_results(
     for name, rows in tables.items():
         if rows:
             lines = [{field: _cell(value) for field, value in as_row(row).items()} for row in rows]
-            (out / "tables" / f"{name}.csv").write_text(separated(lines, delimiter=","), newline="")
+            (out / "tables" / f"{name}.csv").write_text(csv_text(lines), newline="")
 
 
 def _cell(value: Any) -> Any:

@@ -102,7 +102,7 @@ SHORT = {"images", "patients", "disorders", "median_rank", "centroid_weight", "a
 SIGNED = ("delta_", "over_hybrid_", "gain_", "mean_gain", "least_gain", "most_gain", "rho")
 
 
-class Shown(NamedTuple):
+class TableCell(NamedTuple):
     """One value with its spread or interval, and the published value."""
 
     text: str
@@ -116,7 +116,7 @@ class Column(NamedTuple):
 
     heading: str
     numeric: bool
-    cells: list[Shown]
+    cells: list[TableCell]
 
 
 def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
@@ -129,15 +129,15 @@ def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
         values = [getattr(row, field) for row in rows]
         if field in SHOWN_WITH_OTHERS or (field in SAID_ABOVE and field not in varying):
             continue
-        cells = [Shown(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, published, strict=True)]
+        cells = [TableCell(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, published, strict=True)]
         if isinstance(rows[0], Result) and varying == {field}:  # the one column that tells methods apart
             cells = [
-                Shown(BASELINE_NAME) if isinstance(row, Result) and row.method == BASELINE else cell
+                TableCell(BASELINE_NAME) if isinstance(row, Result) and row.method == BASELINE else cell
                 for row, cell in zip(rows, cells, strict=True)
             ]
         if isinstance(rows[0], Result) and field in BEST_IN_BOLD:
             best = zip(_best_of(rows, values), _best_of(rows, [paper.get(field) for paper in published]), strict=True)
-            cells = [Shown(cell.text, cell.paper, *marks) for cell, marks in zip(cells, best, strict=True)]
+            cells = [TableCell(cell.text, cell.paper, *marks) for cell, marks in zip(cells, best, strict=True)]
         if any(cell.text for cell in cells):
             heading = HEADINGS.get(field, field.replace("_", " ").capitalize())
             numeric = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

@@ -68,7 +68,6 @@ class AccessChecks:
         self.wrong_tokens = WrongTokens()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or answers with a problem."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -182,7 +181,6 @@ def is_own(origin: str, host: str) -> bool:
 
 
 def too_large(most_bytes: int) -> Problem:
-    """The problem of a body beyond the limit."""
     return Problem(413, "too-large", f"a request has at most {most_bytes // 10**6} MB: send fewer or smaller photos")
 
 

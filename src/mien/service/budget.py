@@ -40,12 +40,10 @@ class Account:
         self.times_of = Counter(embedding for each in self.ranked for embedding in each.embeddings)
 
     def add(self, asked: Ranked) -> None:
-        """Counts a ranking."""
         self.ranked.append(asked)
         self.times_of.update(asked.embeddings)
 
     def drop_oldest(self) -> Ranked:
-        """Forgets a ranking."""
         oldest = self.ranked.popleft()
         for embedding in oldest.embeddings:
             self.times_of[embedding] -= 1
@@ -54,7 +52,7 @@ class Account:
         return oldest
 
     def different_embeddings(self, asked: Ranked) -> int:
-        """How many were compared, with those of another ranking."""
+        """How many different embeddings were compared, counting those of another ranking."""
         return len(self.times_of) + sum(embedding not in self.times_of for embedding in asked.embeddings)
 
 
@@ -87,7 +85,7 @@ class Budget:
             self.accounts[name] = account
 
     def _seconds_to_wait(self, account: Account, asked: Ranked) -> float:
-        """Until enough of what was ranked is an hour ago."""
+        """How long it takes until enough rankings are more than an hour old."""
         if self._fits(account, asked):
             return 0
         later = Account(account.ranked)

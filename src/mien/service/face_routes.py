@@ -21,7 +21,6 @@ PICTURE: dict[int | str, dict[str, Any]] = {
 
 
 def face_routes(ranker: PatientRanker) -> APIRouter:
-    """The routes under /v1 that show faces."""
     routes = APIRouter(prefix="/v1", responses={**PROBLEMS, **PICTURE})
 
     async def answered(request: Request, draw: Callable[[Gallery, str], bytes], what: str, which: str) -> Response:
@@ -45,7 +44,6 @@ def face_routes(ranker: PatientRanker) -> APIRouter:
 
 
 def face_of(gallery: Gallery, image_id: str) -> bytes:
-    """The face on an image."""
     face = gallery.faces.crop(image_id)
     if face is None:
         raise Problem(404, "no-face", f"the gallery keeps no face of image {shown(image_id)}")
@@ -53,7 +51,6 @@ def face_of(gallery: Gallery, image_id: str) -> bytes:
 
 
 def composite_of(gallery: Gallery, disorder_id: str) -> bytes:
-    """The composite of a disorder."""
     picture = gallery.faces.composite(disorder_id)
     if picture is not None:
         return png_of(picture)

@@ -21,8 +21,8 @@ SECONDS_BETWEEN_CHECKS = 1.0
 MAP = "mien.service.disorder_map"
 
 Files = tuple[tuple[int, ...] | None, ...]  # inode, size and time of change of each; None: not there
-# generation and fingerprint, as one made anew counts from 1 again; what was learned; the index's files, as damaged ones
-# are made anew
+# generation; fingerprint, because a gallery that is made anew counts generations from 1 again; what was learned; the
+# index's files, because damaged ones are made anew
 Identity = tuple[object, ...]
 
 
@@ -46,8 +46,8 @@ class ServedGallery:
     def newest(self, *, trust_files: bool = True) -> Gallery:
         """The gallery as it is now.
 
-        With `trust_files`, the database is read only if the size or time of a file of the gallery has changed, as
-        with every commit. `watch` reads it anyway: two commits might leave the same size and time.
+        Every commit changes the size or the time of a file. With `trust_files`, the database is read only after such a
+        change. `watch` always reads it, because two commits might leave the same size and time.
         """
         files = self._files()
         with self.lock:

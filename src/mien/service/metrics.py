@@ -27,11 +27,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.requests = Counter("mien_requests", "Requests answered.", ["route", "status"], registry=self.registry)
         self.seconds = Histogram(
-            "mien_request_seconds",
-            "Seconds to the answer.",
-            ["route"],
-            registry=self.registry,
-            buckets=SECONDS,
+            "mien_request_seconds", "Seconds to the answer.", ["route"], registry=self.registry, buckets=SECONDS
         )
         self.rankings = Counter("mien_rankings", "Patients ranked.", registry=self.registry)
         self.rejected_logins = Counter("mien_rejected_logins", "Requests with a wrong token.", registry=self.registry)
@@ -50,13 +46,11 @@ class Metrics:
         gauge("mien_gallery_disorders", "Disorders in the gallery.", of_gallery(lambda g: len(g.roster.disorders)))
 
     def count_request(self, route: str | None, status: int, seconds: float) -> None:
-        """Counts an answer."""
         self.requests.labels(route or NO_ROUTE, status).inc()
         self.seconds.labels(route or NO_ROUTE).observe(seconds)
 
 
 def metrics_routes(metrics: Metrics) -> APIRouter:
-    """The one route."""
     routes = APIRouter()
 
     @routes.get("/metrics", response_class=PlainTextResponse)

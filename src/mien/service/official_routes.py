@@ -36,7 +36,6 @@ AnswerPhoto = Callable[[PatientRanker, Asker, bytes], dict[str, Any]]
 
 
 def official_routes(ranker: PatientRanker) -> APIRouter:
-    """All routes of the official service."""
     routes = APIRouter(responses=PROBLEMS, tags=["as the official service"])
     base64_photo = body_of("application/json", Base64Photo.model_json_schema()), read_json, photo_of
     read_file = partial(read_form, settings=ranker.settings, names=["file"])
@@ -75,7 +74,6 @@ def photo_of(body: bytes) -> bytes:
 
 
 def only_photo(form: Form) -> bytes:
-    """The photo in a form."""
     if len(form.uploads) != 1:
         raise Problem(422, "no-photos", "send one photo in the field 'file'")
     return form.uploads[0].content
@@ -87,9 +85,7 @@ def predict(ranker: PatientRanker, asker: Asker, content: bytes) -> dict[str, An
     encoded = ranker.encode_one(content)
     query = Query(encoder.encodings_of([encoded]), ids_are_file_names=True)
     answer = ranker.rank_query(asker, query, FULL, None, each_photo=False, by_gene=None)
-    hashed = (encoder.encoder.weights_sha256 or "")[:12]
-    version = f"{encoder.encoder.name} {hashed}".strip()
-    return official_answer(answer.document["queries"][0], version, str(answer.gallery.generation))
+    return official_answer(answer.document["queries"][0], encoder.encoder.as_dict(), answer.gallery.generation)
 
 
 def encode(ranker: PatientRanker, _asker: Asker, content: bytes) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from mien.core.answers import notice_for
 from mien.core.errors import InvalidMethodError
 from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
-from mien.report.make_up import make_up_in_words
-from mien.report.rankings import PARTS, ranking_rows, separated
+from mien.report.rankings import PARTS, csv_text, ranking_rows
+from mien.report.sex_and_age import sex_and_age_in_words
 from mien.report.sureness import answer_in_words, percent
 from mien.service.api import disorder_list
 from mien.service.disorder_links import links_of
@@ -29,7 +29,7 @@ from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, asker_of, note_for_audit, read_form
 from mien.service.tokens import Asker
-from mien.service.two_patients import PATIENTS, in_common
+from mien.service.two_patients import PATIENTS, compare_patients
 from mien.storage.faces import Faces
 from mien.storage.gallery import Gallery
 from mien.version import __version__
@@ -91,7 +91,7 @@ class Pages:
 
     def __init__(self, ranker: PatientRanker) -> None:
         self.ranker = ranker
-        self.make_up: dict[str, Mapping[str, str]] = {}
+        self.sex_and_age: dict[str, Mapping[str, str]] = {}
         self.templates = jinja2.Environment(
             loader=jinja2.PackageLoader("mien.service"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
@@ -143,7 +143,7 @@ class Pages:
             else:
                 raise Problem(422, "no-photos", "Choose at least one photo of each patient.")
         queries = [query for answer in answers for query in answer.document["queries"]]
-        pair = in_common(*(query["disorders"] for query in queries))
+        pair = compare_patients(*(query["disorders"] for query in queries))
         crops = [[card["crop"] for card in self._cards(answer.uploads) if card["crop"]] for answer in answers]
         html = self._render_page("two.html", pair=pair, crops=crops, chosen=form.fields)
         return HTMLResponse(html), {**answers[0].document, "queries": queries}
@@ -166,12 +166,12 @@ class Pages:
             cards = [{"image_id": image_id, "encoded": True} for image_id in image_ids]
         [query] = answer.document["queries"]
         with_links = self.ranker.settings.links and not self.ranker.settings.coarse
-        make_up = self._make_up(answer.gallery)
+        sex_and_age = self._sex_and_age(answer.gallery)
         lines = [
             {
                 **with_all_parts(line),
                 "links": links_of(line) if with_links else [],
-                "make_up": make_up.get(line["disorder_id"], ""),
+                "sex_and_age": sex_and_age.get(line["disorder_id"], ""),
             }
             for line in query["disorders"]
         ]
@@ -182,14 +182,14 @@ class Pages:
             "words": answer_in_words(answer.ranking, coarse=self.ranker.settings.coarse),
         }
 
-    def _make_up(self, gallery: Gallery) -> Mapping[str, str]:
+    def _sex_and_age(self, gallery: Gallery) -> Mapping[str, str]:
         """Sex and age of each disorder's patients, where they are known and may be told."""
         settings = self.ranker.settings
         if settings.coarse or not settings.facts_of_image:
             return {}
-        if gallery.fingerprint not in self.make_up:  # of the newest generation only
-            self.make_up = {gallery.fingerprint: make_up_in_words(gallery.roster, settings.facts_of_image)}
-        return self.make_up[gallery.fingerprint]
+        if gallery.fingerprint not in self.sex_and_age:  # of the newest generation only
+            self.sex_and_age = {gallery.fingerprint: sex_and_age_in_words(gallery.roster, settings.facts_of_image)}
+        return self.sex_and_age[gallery.fingerprint]
 
     def _cards(self, uploads: Sequence[UploadResult], *, pictures: bool = True) -> list[dict[str, Any]]:
         return self.ranker.queue.run_on_cores(partial(photo_card, pictures=pictures), uploads)
@@ -229,7 +229,7 @@ class Pages:
         if kind == "json":
             content = json.dumps(document, indent=1)
         elif kind == "tsv":
-            content = separated(list(ranking_rows(document)), delimiter="\t")
+            content = csv_text(list(ranking_rows(document)), delimiter="\t")
         else:
             css = (resources.files("mien.service") / "static" / "page.css").read_text(encoding="utf-8")
             shown = self._shown(answer, pictures=with_faces)

@@ -20,7 +20,7 @@ from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for
 from mien.encoding.subject import Choice, Subject
 from mien.report.photos import photo_document
-from mien.report.rankings import coarse_document, examination_document, ranking_document, shared_document
+from mien.report.rankings import coarse_document, examination_document, ranking_document, rounded_document
 from mien.service.budget import Budget, usual_embeddings
 from mien.service.galleries import ServedGallery
 from mien.service.problems import Problem
@@ -156,7 +156,7 @@ class PatientRanker:
         if self.settings.coarse:
             document = coarse_document(document)
         elif not asker.may("embeddings"):
-            document = shared_document(document)
+            document = rounded_document(document)
         return Answer(document, gallery, rankings[0])
 
     def loaded_encoder(self) -> PhotoEncoder:

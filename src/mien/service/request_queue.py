@@ -29,7 +29,6 @@ class ArrivingBody(NamedTuple):
 
     @property
     def bytes_per_second(self) -> float:
-        """How fast it arrives."""
         received: int = self.request.scope.get("received_bytes", 0)
         return received / (time.monotonic() - self.started)
 
@@ -49,9 +48,9 @@ class RequestQueue:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Takes a place in the queue. Do it before the body is read, because bodies are large.
+        """Takes a place in the queue. Call it before the body is read, because bodies are large.
 
-        Where all are taken, the slowest of the bodies that still arrive gives way.
+        If all places are taken, the request whose body arrives slowest is ended.
         """
         if self.places_taken >= self.most_waiting and not self._end_slowest():
             raise busy("as many requests as there are places for are under way: try again")

@@ -139,7 +139,6 @@ def asker_of(request: Request) -> Asker:
 
 
 def json_response(document: Any) -> Response:
-    """A document as JSON."""
     return Response(json.dumps(document), media_type="application/json")
 
 

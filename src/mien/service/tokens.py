@@ -56,7 +56,6 @@ class Asker(NamedTuple):
         return self.person.name or self.address
 
     def may(self, right: str) -> bool:
-        """Whether this person has a right."""
         return right in self.person.rights
 
 
@@ -144,7 +143,7 @@ def revoke_people(path: Path, names: Iterable[str]) -> None:
 
 @contextmanager
 def changed_people(path: Path) -> Iterator[dict[str, Person]]:
-    """The people of a file to be changed; they are written in one step, unless an error is raised."""
+    """Yields the people of a file to be changed, and writes them in one step unless an error is raised."""
     import fcntl  # noqa: PLC0415 not everywhere, and only needed here
 
     folder = os.open(path.parent, os.O_RDONLY)
