@@ -99,8 +99,8 @@ def rank(
     if out is None and not json and format is None:
         show.print_answer(rankings, opened, chosen, examination.evidence if examination else ())
         return
-    of_rankings = examination_document(examination, opened, chosen) if examination else None
-    document = {**(of_rankings or ranking_document(rankings, opened, chosen)), **beside}
+    answer = examination_document(examination, opened, chosen) if examination else None
+    document = {**(answer or ranking_document(rankings, opened, chosen)), **beside}
     _add_packets(document, packets, queries, chosen)
     if format is not None:
         _export(format, document, project, out)
@@ -123,7 +123,7 @@ def _phenopackets(path: Path | None) -> list[Phenopacket]:
 def _add_packets(
     document: dict[str, Any], packets: Sequence[Phenopacket], queries: Sequence[Query], method: Method
 ) -> None:
-    """Says in each answer which packet it is about; with fusion none, a packet has an answer for each photo."""
+    """Adds to each answer the packet it is about. With fusion none, a packet has an answer for each photo."""
     most = None if method.fusion == "none" else 1
     pairs = zip(packets, queries, strict=False)  # no packets where photos or encodings are given
     of_answers = [packet for packet, query in pairs for _ in query.encodings.image_ids[:most]]
@@ -132,7 +132,7 @@ def _add_packets(
 
 
 def _export(name: Format, document: dict[str, Any], project: str, out: Path | None) -> None:
-    """Writes genes in another program's format, and says what that cannot hold."""
+    """Writes genes in another program's format; notes on stderr what that format cannot hold."""
     export = EXPORTS[name](document, project)
     if out is None:
         sys.stdout.write(export.text)

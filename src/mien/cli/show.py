@@ -36,24 +36,22 @@ MOST_REMARKS = 10
 
 
 def console() -> Console:
-    """The console on stdout, for results."""
     wide = None if sys.stdout.isatty() else WIDTH_OF_FILES
     return Console(highlight=False, width=wide)
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON document on stdout."""
     json.dump(document, sys.stdout, indent=1)
     sys.stdout.write("\n")
 
 
 def print_line(line: str) -> None:
-    """A line of a result, however long: a terminal breaks it, a file has it whole."""
+    """Prints a line on stdout. A terminal breaks a long line, a file gets it whole."""
     console().print(line, soft_wrap=True)
 
 
 def print_result(document: dict[str, Any], *lines: str, as_json: bool) -> None:
-    """A result, as one JSON document or as lines for people."""
+    """Prints a result on stdout, as one JSON document or as lines for people."""
     if as_json:
         print_json(document)
     else:
@@ -62,7 +60,7 @@ def print_result(document: dict[str, Any], *lines: str, as_json: bool) -> None:
 
 
 def table_of(headings: Iterable[str], words: Collection[str], *, title: str | None = None, apart: int = 2) -> Table:
-    """An empty table without lines; columns of words stand at the left, those of numbers at the right."""
+    """An empty table without rules; columns of `words` are aligned left, the others right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, apart, 0, 0))
     for heading in headings:
         table.add_column(heading, justify="left" if heading in words else "right", overflow="fold")
@@ -71,14 +69,14 @@ def table_of(headings: Iterable[str], words: Collection[str], *, title: str | No
 
 @contextmanager
 def progress(what: str) -> Iterator[ReportProgress]:
-    """Shows a progress bar on stderr until the work is done; call the result with (done, all)."""
+    """Shows a progress bar on stderr while the work is done. Call the result with (done, all)."""
     with named_progress(what) as report:
         yield lambda done, total: report(what, done, total)
 
 
 @contextmanager
 def named_progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Shows a progress bar for work in several steps; call the result with (what, done, all)."""
+    """Shows a progress bar for work in several steps. Call the result with (name of the step, done, all)."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -118,7 +116,7 @@ def print_first(lines: Sequence[str], what: str) -> None:
 
 
 def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequence[str]) -> None:
-    """Prints an encoder's parts, their sources, and whether they are there."""
+    """Prints an encoder's parts, where each comes from, and whether it is there."""
     manifest = stored.manifest
     print_line(
         f"[bold]{text(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
@@ -249,7 +247,6 @@ def _summary(rankings: Sequence[Ranking]) -> Table:
 
 
 def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
-    """Prints what a gallery holds."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, value in {**document, "encoder": str(gallery.encoder or "none yet")}.items():
         if isinstance(value, dict):
@@ -276,7 +273,6 @@ def print_description(where: str, document: Mapping[str, Any]) -> None:
 
 
 def print_benchmarks(lines: Sequence[Line]) -> None:
-    """Prints times and ratios as a table."""
     headings = "", "found", "compared with", "there", "ratio", "wanted"
     table = table_of(headings, {"", "compared with", "wanted"})
     for line in lines:

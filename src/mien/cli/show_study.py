@@ -101,7 +101,7 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
 
 
 def print_sizes(rows: Sequence[SizeStudyRow]) -> None:
-    """Prints methods that know the size of a gallery beside `full`."""
+    """Prints the methods that use gallery sizes, compared with `full`."""
     words = "gallery patients", "method", "measure"
     table = table_of([*words, "value", "to full", "95 %: patients drawn", "and disorders"], words)
     for row in rows:
@@ -116,7 +116,7 @@ def _range(of: Sequence[Any]) -> str:
 
 
 def print_reproduction(done: Reproduction, out: Path) -> None:
-    """Prints the findings of a whole study."""
+    """Prints accuracies, the statements of the paper that hold, and how far results are from the published ones."""
     from mien.evaluation.agreement import mean_absolute_error, worst  # noqa: PLC0415 scipy is heavy
 
     print_study(done.study, done.protocol)

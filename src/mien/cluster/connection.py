@@ -40,7 +40,7 @@ def connected(where: str, say: Callable[[str], None] = lambda _line: None) -> It
 
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(CONFIG))
-        stack.enter_context(_quiet())
+        stack.enter_context(_silenced_loggers())
         address = _address(where, stack)
         try:
             client = stack.enter_context(Client(address, timeout=SECONDS_TO_CONNECT))
@@ -111,7 +111,7 @@ def _end(number: int, _frame: object) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silenced_loggers() -> Iterator[None]:
     levels = {name: logging.getLogger(name).level for name in LOGGERS}
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
