@@ -30,7 +30,7 @@ from mien.report.page import data_address, environment
 from mien.report.report_folder import PAGE, write_results
 from mien.report.tables import Column, TableCell
 from mien.storage.sharded import AnyGallery
-from mien.version import __version__
+from mien.version import TOOL, __version__
 
 MOST_PAIRS = 20  # on the page; the table has all
 MOST_IN_CAPTION = 5  # groups
@@ -40,7 +40,7 @@ MANY_PHOTOS = 2  # times as many as a gallery patient has on average
 def cohort_document(analysis: CohortAnalysis, gallery: AnyGallery) -> dict[str, Any]:
     """The analysis as plain values, for JSON."""
     return {
-        "tool": {"name": "mien", "version": __version__, "numpy": np.__version__, "scipy": scipy.__version__},
+        "tool": {**TOOL, "numpy": np.__version__, "scipy": scipy.__version__},
         "gallery": gallery.as_dict(),
         "protocol": dict(analysis.facts),
         **{name: [as_row(row) for row in rows] for name, rows in analysis.tables.items()},
@@ -105,7 +105,7 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
     lines = [f"{group.patients} patients, {answer} ({corrected}{matched})."]
     of_group = [line for line in near if line.group == group.group]
     if group.no_known_disorder_close is not None:
-        lines.append(_fits(group, [line for line in of_group if (line.p_value or 0) >= SHOWN]))
+        lines.append(_fitting_disorders(group, [line for line in of_group if (line.p_value or 0) >= SHOWN]))
     if alike and group.hangs_on is not None:
         lines.append(f"The likeness hangs on one patient: without {group.hangs_on} it is no longer shown.")
     elif alike and group.p_without_one is not None:
@@ -129,7 +129,7 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
     return lines
 
 
-def _fits(group: GroupResult, likely: Sequence[NearDisorder]) -> str:
+def _fitting_disorders(group: GroupResult, likely: Sequence[NearDisorder]) -> str:
     """Which disorders of the gallery could be the group's, by its patients' prediction sets."""
     if group.no_known_disorder_close:
         return (
@@ -142,7 +142,7 @@ def _fits(group: GroupResult, likely: Sequence[NearDisorder]) -> str:
 
 
 def _against_known(near: Sequence[NearDisorder]) -> list[str]:
-    """Whether a group that is alike is more like itself than like the patients of the known disorders near it."""
+    """Compares a group whose patients are alike with gallery patients of the known disorders near it."""
     compared = [line for line in near if line.p_between_holm is not None]
     nearer = [line for line in compared if (line.between_distance or 0) <= (line.within_distance or 0)]
     tested = [line for line in compared if line not in nearer]

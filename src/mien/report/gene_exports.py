@@ -69,7 +69,7 @@ def _official_syndrome(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _official_evidence(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The distance twice, as there, and whose it is. A coarse answer has the end of the band as the distance."""
+    """The distance, under two keys as in the official service. A coarse answer has the end of its band instead."""
     distance = min(BANDS[line["band"]], 1.0) if "band" in line else round(line["distance"], OFFICIAL_DIGITS)
     nearest = {"image_id": line["nearest_image_id"], "subject_id": line["nearest_patient_id"]}
     return {"distance": distance, "gestalt_score": distance, **nearest}

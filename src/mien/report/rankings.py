@@ -17,7 +17,7 @@ from mien.core.genes import Description
 from mien.core.method import Method
 from mien.storage.outputs import private_file, refuse_existing
 from mien.storage.sharded import AnyGallery
-from mien.version import __version__
+from mien.version import TOOL
 
 DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
@@ -37,7 +37,7 @@ EXACT = (
 def ranking_document(rankings: Sequence[Ranking], gallery: AnyGallery, method: Method) -> dict[str, Any]:
     """The answer as plain values, for JSON."""
     return {
-        "tool": {"name": "mien", "version": __version__},
+        "tool": TOOL,
         "method": method.as_dict(),
         "gallery": gallery.as_dict(),
         "queries": [_with_curies(as_plain_values(ranking), gallery.descriptions) for ranking in rankings],
@@ -70,7 +70,7 @@ def coarse_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(query: Mapping[str, Any]) -> dict[str, Any]:
-    """The first disorders and genes of a query; what other photos say of disorders is their order among these."""
+    """Keeps the first disorders and genes of a query. Ranks by other photos become ranks among the kept disorders."""
     lines = [dict(line) for line in query["disorders"][:COARSE_LISTED]]
     for name in ("alone", "without"):
         standings = [line.get(name, ()) for line in lines]

@@ -25,7 +25,7 @@ from mien.report.figures.style import draw_and_save
 from mien.report.page import page
 from mien.report.report_folder import PAGE, check_report_folder, write_results
 from mien.report.sections import SECTIONS
-from mien.version import __version__
+from mien.version import TOOL, __version__
 
 NamedProgress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
 Sibling = tuple[Callable[[], Study], ImagePlaces | None]  # a study that is simulated alike, and where its images are
@@ -116,7 +116,7 @@ def reproduction_document(done: Reproduction) -> dict[str, Any]:
     """The run as plain values, for JSON."""
     off = worst(done.cells)
     return {
-        "tool": {"name": "mien", "version": __version__},
+        "tool": TOOL,
         "protocol": done.protocol,
         "agreement": {
             "accuracies": len(done.cells),
@@ -131,6 +131,6 @@ def reproduction_document(done: Reproduction) -> dict[str, Any]:
 
 
 def _draw(tables: Tables, folder: Path, note: str) -> None:
-    """Whatever figures the tables are enough for."""
+    """Draws the figures whose tables are there."""
     for name, draw in figures_of(tables).items():
         draw_and_save(draw, tables, folder / name, note)

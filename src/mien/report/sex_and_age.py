@@ -1,4 +1,4 @@
-"""Who the patients of a disorder are, as far as their sex and age are known: whom a face is compared with."""
+"""Sex and age of each disorder's patients in words, so that a user sees whom a face is compared with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median
 from mien.core.roster import Roster
 from mien.core.study import ImageFacts
 
-FEWEST = 3  # patients of whom something is known: of fewer it would be said of each
+FEWEST = 3  # patients whose sex or age is known; with fewer, the words would describe single patients
 
 
 def sex_and_age_in_words(roster: Roster, facts_of_image: Mapping[str, ImageFacts]) -> dict[str, str]:

@@ -93,7 +93,7 @@ class AccessChecks:
             await problem.response(scope, receive, send_with_headers)
 
     def check(self, scope: Scope) -> None:
-        """Raises a problem for a request that is not allowed; notes who asks."""
+        """Raises a problem for a request that is not allowed; stores who asks in the scope."""
         headers = Headers(scope=scope)
         check_origin(scope, headers, self.settings)
         address = address_group(scope["client"][0] if scope.get("client") else None)
@@ -136,7 +136,7 @@ class AccessChecks:
 
 
 def address_group(address: str | None) -> str:
-    """The address as it is counted: a household or a clinic has a whole /64 of IPv6.
+    """The address under which requests are counted: of IPv6 the /64, because a household or a clinic has a whole one.
 
     >>> address_group("2001:db8::7")
     '2001:db8::/64'

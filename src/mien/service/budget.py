@@ -1,4 +1,4 @@
-"""What answers may give away in an hour: each compared embedding tells something of the gallery."""
+"""Limits what answers give away in an hour, because each compared embedding tells something about the gallery."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Pages:
         return HTMLResponse(self._render_page(template))
 
     def answer(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
-        """The page with an answer, or the answer as a file; and the document behind it."""
+        """Ranks one patient. Returns the page or the file with the answer, and the document behind it."""
         fields = form.fields
         download = fields.get("download", "")
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
@@ -120,7 +120,7 @@ class Pages:
         if download:
             with_faces = fields.get("faces_in_file") == "on"
             return self._file(answer, download, with_faces=with_faces), answer.document
-        shown = self._shown(answer, with_faces=asker.may("faces") and not self.ranker.settings.coarse)
+        shown = self._answer_values(answer, with_faces=asker.may("faces") and not self.ranker.settings.coarse)
         coarse = self.ranker.settings.coarse
         place = None if coarse else place_of_patient(answer.ranking.disorders, self.ranker.gallery.map)
         shown["answer"]["map"] = self._map(answer.gallery, place)
@@ -133,7 +133,7 @@ class Pages:
         return HTMLResponse(html, problem.status, problem.headers)
 
     def answer_two(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
-        """Two patients ranked: what each is most like, and what both are."""
+        """Ranks two patients. Returns the page with what each and both are most like, and the document behind it."""
         answers = []
         for name in PATIENTS:
             if self.ranker.demo_patients:
@@ -157,8 +157,8 @@ class Pages:
             self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=self._map(gallery, None))
         )
 
-    def _shown(self, answer: Answer, *, pictures: bool = True, with_faces: bool = False) -> dict[str, Any]:
-        """What page and file show of an answer; `with_faces`, if the gallery keeps some."""
+    def _answer_values(self, answer: Answer, *, pictures: bool = True, with_faces: bool = False) -> dict[str, Any]:
+        """What templates show of an answer; `with_faces`: also faces of gallery patients, if any are kept."""
         truth = answer.truth and {"disorder_id": answer.truth.disorder_id, "disorder_name": answer.truth.name}
         cards = self._cards(answer.uploads, pictures=pictures)
         if not cards:  # a simulated patient has no photos
@@ -232,7 +232,7 @@ class Pages:
             content = csv_text(list(ranking_rows(document)), delimiter="\t")
         else:
             css = (resources.files("mien.service") / "static" / "page.css").read_text(encoding="utf-8")
-            shown = self._shown(answer, pictures=with_faces)
+            shown = self._answer_values(answer, pictures=with_faces)
             content = self._render("report.html", document["gallery"], **shown, css=css)
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
@@ -264,7 +264,7 @@ def natural_order(text: str) -> list[tuple[int, str]]:
 
 
 def with_all_parts(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A line for the page: where the parts of a distance are not told, it stays as it is at any weight."""
+    """A line for the page. Hidden parts of a distance are filled with the distance, so that no weight changes it."""
     missing = {name: line["distance"] for name in PARTS if name in line and line[name] is None}
     others = {key: [with_all_parts(one) for one in line[key]] for key in ("alone", "without") if key in line}
     return {**line, **missing, **others, "parts_hidden": bool(missing)}
@@ -278,7 +278,7 @@ def _weight(text: str) -> float | None:
 
 
 def _mark_faces(lines: Sequence[dict[str, Any]], faces: Faces) -> bool:
-    """Says of cases which have a face, and of disorders which have a composite; whether there are faces at all."""
+    """Marks cases that have a face and disorders that have a composite. Returns whether the gallery keeps any face."""
     if not faces.count():
         return False
     shown = faces.of_images(case["image_id"] for line in lines for case in line["nearest_cases"])

@@ -104,7 +104,7 @@ class PatientRanker:
         skip_refused: bool = False,
         by_gene: bool = False,
     ) -> Answer:
-        """Ranks the photos of one patient. If a photo is refused, all are, or it is left out with `skip_refused`."""
+        """Ranks the photos of one patient. A refused photo is an error; with `skip_refused` it is left out."""
         self.gallery.newest().index  # noqa: B018 an empty gallery is refused before the photos are encoded
         encoder = self.loaded_encoder()
         results = self.encode_uploads(uploads)

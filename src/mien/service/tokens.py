@@ -87,7 +87,7 @@ class People:
 
 
 def hash_of(name: str | None, token: str) -> str:
-    """What is stored of a token. It belongs to a name: under a damaged one the audit log would blame somebody else."""
+    """What is stored of a token. The name is part of it: with a damaged name, the audit log would blame another."""
     return hashlib.sha256(f"{name} {token}".encode()).hexdigest()
 
 

@@ -17,7 +17,7 @@ DIFFERENT, ONE = "#b9bec6", "#d9bf8f"
 
 
 def draw(tables: Tables) -> Figure:
-    """A line of the figure for each group: two hills of gallery patients, the group, and it without each patient."""
+    """A panel for each group: histograms of random gallery groups, the group's mean, and that without each patient."""
     groups = [group for group in strongest_first(rows_of(tables, "groups", GroupResult)) if group.p_holm is not None]
     drawn, without = rows_of(tables, "random_means", RandomMean), rows_of(tables, "without_one", WithoutOne)
     colour_of = group_colours(rows_of(tables, "patients", CohortPatient))

@@ -84,7 +84,7 @@ def _matrices(pairs: list[CohortPair], patients: list[CohortPatient]) -> tuple[F
 
 
 def _medians(ranks: Float64s, patients: list[CohortPatient]) -> Float64s:
-    """Of the other patients of the same group, in each patient's list."""
+    """For each patient, the median rank of the others of the group in the patient's list."""
     medians = np.full(len(patients), np.nan)
     for place, patient in enumerate(patients):
         fellows = [o for o, other in enumerate(patients) if o != place and other.group == patient.group is not None]
@@ -115,7 +115,7 @@ def _few_digits(rank: float) -> str:
 
 
 def _name(rooms: dict[str, Axes], names: list[str]) -> None:
-    """Names of patients, and of the axes."""
+    """Writes the names of patients and of the axes."""
     named = names if len(names) <= MOST_NAMED else []
     size = 8 if len(names) <= MOST_NUMBERED else 6
     ranks, medians = rooms["ranks"], rooms["medians"]
