@@ -99,8 +99,9 @@ def _print(analysis: CohortAnalysis, out: Path, notice: str) -> None:
 
     near = rows_of(analysis.tables, "near_disorders", NearDisorder)
     for group in strongest_first(rows_of(analysis.tables, "groups", GroupResult)):
-        show.console().print(f"[bold]{show.text(group.group)}[/]  {show.text(' '.join(group_in_words(group, near)))}\n")
+        words = show.printable(" ".join(group_in_words(group, near)))
+        show.console().print(f"[bold]{show.printable(group.group)}[/]  {words}\n")
     if (used := analysis.facts["calibration"]) and used["stale"]:
         show.note("the gallery has changed since its calibration: run 'mien calibrate' again")
     show.console().print(f"[dim]{notice}[/]")
-    show.print_line(f"The report is {show.text(str(out / PAGE))}.")
+    show.print_line(f"The report is {show.printable(str(out / PAGE))}.")

@@ -89,8 +89,8 @@ def named_progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda name, done, total: bar.update(task, description=name, completed=done, total=total)
 
 
-def text(value: str | None) -> str:
-    """An id or a name that is safe to print: control characters and markup are escaped."""
+def printable(value: str | None) -> str:
+    """An id or a name with control characters and markup escaped."""
     return "" if value is None else escape(value if value.isprintable() else shown(value)[1:-1])
 
 
@@ -119,13 +119,13 @@ def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequen
     """Prints an encoder's parts, where each comes from, and whether it is there."""
     manifest = stored.manifest
     print_line(
-        f"[bold]{text(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
-        f" {'not complete in' if missing or damaged else 'in'} {text(str(stored.folder))}"
+        f"[bold]{printable(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
+        f" {'not complete in' if missing or damaged else 'in'} {printable(str(stored.folder))}"
     )
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for role, part in manifest.parts.items():
         there = "[yellow]missing[/]" if role in missing else "[red]damaged[/]" if role in damaged else "[green]ready[/]"
-        table.add_row(text(role), there, text(part.source), text(part.licence))
+        table.add_row(printable(role), there, printable(part.source), printable(part.licence))
     console().print(table)
 
 
@@ -135,9 +135,9 @@ def print_answer(
     """Prints rankings with gallery, method and notice."""
     counts = gallery.as_dict()
     print_line(
-        f"[bold]gallery[/] {text(str(gallery))}, generation {gallery.generation}:"
+        f"[bold]gallery[/] {printable(str(gallery))}, generation {gallery.generation}:"
         f" {counts['images']:,} images of {counts['patients']:,} patients with {counts['disorders']:,} disorders,"
-        f" {text(str(gallery.encoder))}"
+        f" {printable(str(gallery.encoder))}"
     )
     console().print(f"[bold]method[/]  {', '.join(f'{name} {value}' for name, value in method.as_dict().items())}\n")
     print_rankings(rankings, evidence)
@@ -157,7 +157,7 @@ def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvide
     else:
         for ranking in rankings:
             for line in answer_in_words(ranking):
-                print_line(text(line))
+                print_line(printable(line))
             console().print(_ranking_table(ranking, evidence) if ranking.genes is None else _gene_table(ranking))
             if ranking.not_described:
                 left_out = f"{len(ranking.not_described):,} disorders are not described: "
@@ -166,20 +166,20 @@ def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvide
 
 def _images(ranking: Ranking) -> str:
     count = len(ranking.image_ids)
-    return f"{count} images" if count > 1 else f"image {text(ranking.image_ids[0])}"
+    return f"{count} images" if count > 1 else f"image {printable(ranking.image_ids[0])}"
 
 
 def _whose(ranking: Ranking) -> str:
-    who = "query" if ranking.patient_id is None else f"patient {text(ranking.patient_id)}"
-    left_out = ", ".join(text(patient) for patient in ranking.excluded_gallery_patients)
+    who = "query" if ranking.patient_id is None else f"patient {printable(ranking.patient_id)}"
+    left_out = ", ".join(printable(patient) for patient in ranking.excluded_gallery_patients)
     return f"{who}, {_images(ranking)}" + (f" (left out of the gallery: {left_out})" if left_out else "")
 
 
 def _disorder(line: RankedDisorder | RankedGene) -> str:
     if isinstance(line, RankedGene):
-        return text(line.gene_symbol or line.disorder_name or line.disorder_id)
+        return printable(line.gene_symbol or line.disorder_name or line.disorder_id)
     ids = " ".join(part for part in (line.disorder_id, line.omim) if part)
-    return f"{text(line.disorder_name)} [dim]{text(ids)}[/]" if line.disorder_name else text(ids)
+    return f"{printable(line.disorder_name)} [dim]{printable(ids)}[/]" if line.disorder_name else printable(ids)
 
 
 def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Table:
@@ -195,7 +195,7 @@ def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Ta
             f"[bold]{line.distance:.4f}[/]",
             f"{line.centroid_distance:.4f}",
             f"{line.nearest_distance:.4f}",
-            f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
+            f"{printable(line.nearest_image_id)} ({printable(line.nearest_patient_id)})",
             f"{line.gallery_images} ({line.gallery_patients})",
             *_sureness(line, ranking),
             *([", ".join(of_photos)] if of_photos else ()),
@@ -210,10 +210,10 @@ def _gene_table(ranking: Ranking) -> Table:
         ids = " ".join(part for part in (line.entrez_id, line.hgnc_id, line.ensembl_id) if part)
         table.add_row(
             str(line.rank),
-            f"{text(line.gene_symbol)} [dim]{text(ids)}[/]" if line.gene_symbol else "[dim]no gene[/]",
+            f"{printable(line.gene_symbol)} [dim]{printable(ids)}[/]" if line.gene_symbol else "[dim]no gene[/]",
             f"[bold]{line.distance:.4f}[/]",
-            text(line.disorder_name or line.disorder_id),
-            f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
+            printable(line.disorder_name or line.disorder_id),
+            f"{printable(line.nearest_image_id)} ({printable(line.nearest_patient_id)})",
             *_sureness(line, ranking),
         )
     return table
@@ -241,8 +241,8 @@ def _summary(rankings: Sequence[Ranking]) -> Table:
         shown = ranked[:lines]
         first = [" ".join([_disorder(line), f"{line.distance:.4f}", *_sureness(line, ranking)[:1]]) for line in shown]
         first += [""] * (lines - len(first))
-        left_out = [", ".join(text(patient) for patient in ranking.excluded_gallery_patients)] * excluding
-        table.add_row(text(ranking.patient_id) or "query", _images(ranking), *first, *left_out)
+        left_out = [", ".join(printable(patient) for patient in ranking.excluded_gallery_patients)] * excluding
+        table.add_row(printable(ranking.patient_id) or "query", _images(ranking), *first, *left_out)
     return table
 
 
@@ -255,13 +255,13 @@ def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
             described = "; ".join(value) or "nothing"
         else:
             described = f"{value:,}" if isinstance(value, int) else str(value)
-        table.add_row(name.replace("_", " "), text(described))
+        table.add_row(name.replace("_", " "), printable(described))
     console().print(table)
 
 
 def print_description(where: str, document: Mapping[str, Any]) -> None:
     """Prints how many disorders of a gallery are described, and which are not."""
-    console().print(f"{text(where)}: {document['described']:,} disorders described, {document['genes']:,} genes")
+    console().print(f"{printable(where)}: {document['described']:,} disorders described, {document['genes']:,} genes")
     words = {
         "without_gene": "have no gene",
         "not_described": "are not described",

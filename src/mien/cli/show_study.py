@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from mien.cli.show import SIMULATED, console, note, print_line, table_of, text
+from mien.cli.show import SIMULATED, console, note, print_line, printable, table_of
 from mien.core.errors import shown_ids
 from mien.core.study import Study
 from mien.evaluation.experiment_context import rows_of
@@ -28,9 +28,9 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
     if study.simulated:
         print_line(SIMULATED)
     print_line(
-        f"[bold]study[/]    {text(study.source)}: {protocol['images']:,} images, {protocol['folds']} folds,"
+        f"[bold]study[/]    {printable(study.source)}: {protocol['images']:,} images, {protocol['folds']} folds,"
         f"{f' galleries thinned to {study.gallery_patients} patients per disorder,' if study.gallery_patients else ''}"
-        f" {text(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n"
+        f" {printable(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n"
     )
     both = protocol["tested_and_in_gallery"]
     if count := len(both["patient_ids"]):
@@ -81,7 +81,7 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
     table = table_of(["set", *measures], {"set"})
     for row in rows:
         table.add_row(
-            text(f"{row.set} {row.group}".strip()),
+            printable(f"{row.set} {row.group}".strip()),
             f"{row.patients:,}",
             f"{row.top1:.1f} ({row.top1_low:.1f} to {row.top1_high:.1f})",
             f"{row.negative_log_likelihood:.3f}",
@@ -137,7 +137,7 @@ def print_reproduction(done: Reproduction, out: Path) -> None:
         f" {mean_absolute_error(done.cells):.2f} points, largest {off.error:+.2f}"
         f" ({off.set}, {off.fusion} x {off.score}, top-{off.top})"
     )
-    console().print(f"[bold]{text(str(out / PAGE))}[/]")
+    console().print(f"[bold]{printable(str(out / PAGE))}[/]")
 
 
 def _size(result: Result) -> str:

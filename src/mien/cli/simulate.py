@@ -47,9 +47,9 @@ def _print_result(out: Path, study: Study, seed: int, *, json: bool) -> None:
     about = {"tool": TOOL, "out": str(out), "source": study.source, "seed": seed, "simulated": True}
     show.print_result(
         {**about, **counts, "next": following},
-        f"{show.text(str(out))}: {counts['images']:,} images of {counts['patients']:,} patients with"
-        f" {counts['disorders']:,} disorders, in {counts['folds']} folds ({show.text(study.source)})",
+        f"{show.printable(str(out))}: {counts['images']:,} images of {counts['patients']:,} patients with"
+        f" {counts['disorders']:,} disorders, in {counts['folds']} folds ({show.printable(study.source)})",
         show.SIMULATED,
-        f"Next: [cyan]{show.text(shlex.join(following))}[/]",
+        f"Next: [cyan]{show.printable(shlex.join(following))}[/]",
         as_json=json,
     )

@@ -22,7 +22,7 @@ from mien.version import __version__
 LOCAL = "local"
 SECONDS_TO_CONNECT = 30
 SCHEMES = ("tcp", "tls")
-# questions hold the rows of many queries on purpose: Dask need not warn of large messages
+# questions hold the rows of many queries on purpose: Dask must not warn of large messages
 CONFIG = {"distributed.admin.large-graph-warning-threshold": "1 GB"}
 # no status pages
 LOCAL_CONFIG: dict[str, Any] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
@@ -80,7 +80,7 @@ def _local_cluster() -> Iterator[Any]:
         tempfile.TemporaryDirectory(prefix="mien-cluster-") as folder,
         dask.config.set({**LOCAL_CONFIG, "temporary-directory": folder}),
     ):
-        with _on_signal(signal.SIGINT, signal.SIG_IGN):  # workers inherit it: this process ends them
+        with _on_signal(signal.SIGINT, signal.SIG_IGN):  # workers inherit it: Ctrl-C ends this process, which ends them
             cluster = LocalCluster(
                 n_workers=os.cpu_count() or 1,
                 threads_per_worker=1,

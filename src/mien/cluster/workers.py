@@ -66,8 +66,8 @@ class Cluster:
     def versions(self) -> dict[str, str | None]:
         """The version of mien of each worker; None where there is none."""
         self.require_workers()
-        answers = self.client.run(version_here, on_error="return")
-        told = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}  # just lost
+        answers = self.client.run(version_here, on_error="return")  # an OSError: the worker was just lost
+        told = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}
         return {address: answer if isinstance(answer, str) else None for address, answer in told.items()}
 
     @property

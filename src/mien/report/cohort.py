@@ -113,7 +113,7 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
         lines.append(f"The likeness holds whichever patient is left out ({largest}).")
     if group.p_matched is not None:
         lines.append(f"Against patients of the same sex and age: {p_equals(group.p_matched)}.")
-    if alike:  # who are not alike cannot be more alike than like others
+    if alike:  # a group that is not alike has no likeness to compare with
         lines += _against_known(of_group)
     if group.p_between_holm is not None:
         more = "are closer" if group.p_between_holm < SHOWN else "are not shown to be closer"

@@ -16,7 +16,7 @@ from mien.report.rankings import DIGITS
 from mien.storage.formats.lirical import Lirical
 from mien.version import TOOL
 
-WHOLE = 0.99  # of the probability is in an answer that lists all disorders but those of the patient's own
+WHOLE = 0.99  # of the probability: an answer has more if it lacks only disorders of the patient's own
 LINE = {"rank", "disorder_id", "disorder_name", "omim"}
 SURENESS = {"log10_likelihood_ratio", "probability"}
 BOTH = ["face", "lirical"]

@@ -41,7 +41,7 @@ class Reproduction(NamedTuple):
     protocol: dict[str, Any]
     tables: Tables
     findings: list[Finding]
-    runs: int  # whose mean the agreement is
+    runs: int  # the agreement is their mean
     note: str  # where the numbers come from
 
     @property
@@ -77,7 +77,7 @@ def reproduce(
         progress(name.replace("_", " "), start, end)
         return lambda part, of: progress(name.replace("_", " "), start + 100 * part // max(of, 1), end)
 
-    with TemporaryDirectory() as figures:  # because what is in `out` without results is nobody's report
+    with TemporaryDirectory() as figures:  # with figures and no results, `out` would not be recognised as a report
         folds = evaluated_folds(study)
         comparison = Comparison(study.encodings, folds, methods=methods_of(only), parts=parts, progress=step("compare"))
         context = ExperimentContext(study, comparison, seed, releases)

@@ -36,7 +36,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "same-origin",  # without any, browsers hide the origin of their own forms
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers would hide the origin of our own forms
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }

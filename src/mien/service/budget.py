@@ -15,9 +15,9 @@ from mien.core.encoder import Encoder
 from mien.service.problems import Problem
 
 HOUR = 3600.0
-SHARE_OF_DIMENSIONS = 0.4  # so many embeddings in an hour reconstruct one to a similarity of the root of this, 0.63
+SHARE_OF_DIMENSIONS = 0.4  # so many comparisons in an hour reconstruct an embedding to a similarity of sqrt(0.4) = 0.63
 FEWEST_EMBEDDINGS = 50  # in an hour, however small the embeddings are
-MOST_ACCOUNTS = 10_000  # that are kept although their hour may be over
+MOST_ACCOUNTS = 10_000  # beyond so many, those whose hour is over are dropped
 
 
 def usual_embeddings(encoder: Encoder | None) -> int:

@@ -83,7 +83,7 @@ class ServedGallery:
         return now.generation, now.fingerprint, now.learned, files
 
     def _files(self) -> Files:
-        opened = self.opened  # another thread may let it go
+        opened = self.opened  # another thread may set it to None
         index = [] if opened is None else index_paths(self.directory, opened.generation)
         return _seen([self.directory / DATABASE, self.directory / f"{DATABASE}-wal", *index])
 

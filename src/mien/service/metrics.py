@@ -17,7 +17,7 @@ from mien.storage.gallery import Gallery
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
 NO_ROUTE = "none"  # refused before the route was known, a static file, or no such route
 
-disable_created_metrics()  # type: ignore[no-untyped-call] # when each series began: twice as many series, of no use
+disable_created_metrics()  # type: ignore[no-untyped-call] # when each series began: these would double the series, and nobody needs them
 
 
 class Metrics:

@@ -138,9 +138,9 @@ class PatientRanker:
 
         `by_gene` adds genes, without what each photo says; None: where the gallery's disorders are described.
         """
-        if self.settings.coarse and method != FULL:  # where a band ends, for several weights, tells the distances
+        if self.settings.coarse and method != FULL:  # the bands at several weights would tell the distances
             raise Problem(403, "coarse", "this service ranks by the full method only")
-        if self.settings.token or self.settings.tokens:  # without, only this machine can ask, where the gallery lies
+        if self.settings.token or self.settings.tokens:  # else only this machine can ask, and it has the gallery
             self.budget.spend(asker.account, query.encodings.embeddings)
         gallery = self.gallery.newest()
         by_gene = bool(gallery.descriptions) if by_gene is None else by_gene

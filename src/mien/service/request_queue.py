@@ -17,7 +17,7 @@ from mien.service.problems import Problem, busy
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-SECONDS_TO_BEGIN = 1.0  # in which no body is called slow
+SECONDS_TO_BEGIN = 1.0  # before that, no body is called slow
 
 
 class ArrivingBody(NamedTuple):

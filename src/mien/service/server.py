@@ -109,7 +109,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.header_bytes += len(name) + len(value)
         if len(self.headers) > MOST_HEADERS or self.header_bytes > MOST_HEADER_BYTES:
             self.refusal = too_many_headers()
-            raise too_many_headers()  # ends the parser; another one, because what was raised holds this connection
+            raise too_many_headers()  # ends the parser; a new error, because a raised one keeps this connection
 
     def on_headers_complete(self) -> None:
         """Called at the empty line."""
@@ -192,7 +192,7 @@ def run_server(config: uvicorn.Config, bound: socket.socket) -> None:
     enough = 4 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 4 * MOST_CONNECTIONS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
     server = uvicorn.Server(config)
-    for number in (signal.SIGINT, signal.SIGTERM):  # before uvicorn handles it, and when it raises it again at the end
+    for number in (signal.SIGINT, signal.SIGTERM):  # until uvicorn handles it, and when it raises it again at the end
         signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     server.run(sockets=[bound])

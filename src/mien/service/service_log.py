@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-LINES_PER_MINUTE = 60  # about no person, of each kind: 15 MB a day at most
+LINES_PER_MINUTE = 60  # of each kind that are about no person: at most 15 MB a day
 KIND = ("event", "error", "todo", "message")  # facts that are constants: there are few kinds
 LOGGER = logging.getLogger("mien.service")
 CONSTANT_MESSAGES = ("mien", "uvicorn")  # loggers whose messages, without their values, are constants

@@ -157,7 +157,7 @@ def changed_people(path: Path) -> Iterator[dict[str, Person]]:
 
 
 def _write(path: Path, people: Mapping[str, Person]) -> None:
-    with private_file(path) as file:  # of a killed process, the next one finds what is left by its name
+    with private_file(path) as file:  # what a killed process leaves has a fixed name, and the next one deletes it
         for person in people.values():
             rights = ",".join(right for right in RIGHTS if right in person.rights)
             file.write(f"{person.name} {person.token_sha256} {rights}\n".encode())

@@ -46,7 +46,7 @@ def draw(tables: Tables) -> Figure:
     joined = linkage(squareform(distances), "average", optimal_ordering=len(patients) <= MOST_ORDERED)
     look: Any = {"color_threshold": 0, "above_threshold_color": PALE, "no_labels": True}
     order = dendrogram(joined, orientation="left", ax=rooms["tree"], **look)["leaves"]
-    least, most = joined[0, 2], joined[-1, 2]  # up to 0 there would be nothing to see
+    least, most = joined[0, 2], joined[-1, 2]  # an axis from 0 would squeeze the tree into its end
     ends = least - 0.2 * (most - least) - 0.005, most + 0.05 * (most - least) + 0.005
     rooms["tree"].set(ylim=(10 * len(order), 0), xlim=ends[::-1], yticks=(), xlabel="Distance")
     rooms["tree"].set_xticks([least, most], [f"{least:.2f}", f"{most:.2f}"], fontsize=8, rotation=90)

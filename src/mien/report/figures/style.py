@@ -52,7 +52,7 @@ SETTINGS: Any = {
     "ytick.color": PALE,
     "text.color": INK,
     "legend.frameon": False,
-    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "text.parse_math": False,  # names may hold dollar signs, which begin no formula
     "svg.hashsalt": "mien",  # the same figure is the same file
 }
 
@@ -114,6 +114,6 @@ def draw_and_save(draw: Callable[[Tables], Figure], tables: Tables, path: Path, 
         figure.supxlabel(note, x=0.995, ha="right", fontsize=7, color=PALE)
         # not `savefig`, which draws everything once more beforehand; the files are the same
         FigureCanvasSVG(figure).print_svg(path.with_suffix(".svg"), metadata={"Date": None})  # type: ignore[no-untyped-call]
-        figure.set_layout_engine("none")  # it is laid out: again would give the same
+        figure.set_layout_engine("none")  # the layout is done, and a second run would give the same
         figure.dpi = 160
         FigureCanvasAgg(figure).print_png(path.with_suffix(".png"))  # type: ignore[no-untyped-call]

@@ -32,7 +32,7 @@ function entryOf(disorder, view) {
   return disorder[kind][photo];
 }
 
-/** Brings the answer in `result` to life; gives a function that tells the weight now chosen. */
+/** Makes the answer in `result` interactive; returns a function that gives the chosen weight. */
 export function startAnswer(result, announce) {
   const data = result.querySelector("#answer-data");
   if (!data) return () => null;
