@@ -21,7 +21,7 @@ from mien.core.genes import genes_of
 from mien.core.method import FULL, Method
 from mien.core.ranking import rank as rank_queries
 from mien.report.gene_exports import EXPORTS
-from mien.report.rankings import check_output_file, examination_document, ranking_document, write_rankings
+from mien.report.rankings import check_output_file, examination_document, ranking_document, ranking_rows, write_rows
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_queries
 from mien.storage.outputs import private_file
@@ -106,7 +106,7 @@ def rank(
         _export(format, document, project, out)
         return
     if out is not None:
-        write_rankings(out, document)
+        write_rows(out, document, ranking_rows(document))
         show.note(f"{out}: {len(rankings):,} rankings")
     if json:
         show.print_json(document)

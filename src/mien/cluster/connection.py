@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from mien.cluster.workers import Cluster
+from mien.cluster.workers import Cluster, version_here
 from mien.core.errors import ClusterError, shown
 from mien.version import __version__
 
@@ -124,7 +124,8 @@ def _silenced_loggers() -> Iterator[None]:
 
 def _require_same_version(cluster: Cluster) -> None:
     """Refuses workers with another version of mien: they run its functions by name."""
-    for address, version in cluster.versions().items():
-        if version != __version__:
-            found = f"mien {version}" if version else "no mien"
+    cluster.require_workers()
+    for address, answer in cluster.client.run(version_here, on_error="return").items():
+        if answer != __version__ and not isinstance(answer, OSError):  # an OSError: the worker was just lost
+            found = f"mien {answer}" if isinstance(answer, str) else "no mien"
             raise ClusterError(f"worker {address} has {found}, here is {__version__}: install the same version there")

@@ -63,13 +63,6 @@ class Cluster:
         self.client = client
         self.say = say
 
-    def versions(self) -> dict[str, str | None]:
-        """The version of mien of each worker; None where there is none."""
-        self.require_workers()
-        answers = self.client.run(version_here, on_error="return")  # an OSError: the worker was just lost
-        told = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}
-        return {address: answer if isinstance(answer, str) else None for address, answer in told.items()}
-
     @property
     def threads(self) -> int:
         """How many tasks can run at once."""

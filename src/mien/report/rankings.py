@@ -177,13 +177,8 @@ def _sureness_columns(query: Mapping[str, Any], line: Mapping[str, Any]) -> dict
     }
 
 
-def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
-    """Writes a document in the format of the file's suffix. JSON has all of it, the others only the rankings."""
-    write_rows(path, document, ranking_rows(document))
-
-
 def write_rows(path: Path, document: Mapping[str, Any], rows_of_document: Iterable[Mapping[str, Any]]) -> None:
-    """Writes a document as .json, or its rows as .tsv or .parquet."""
+    """Writes in the format of the file's suffix: a whole document as .json, its rows only as .tsv or .parquet."""
     if path.suffix.lower() == ".json":
         with private_file(path) as file:
             file.write(f"{json.dumps(document, indent=1)}\n".encode())

@@ -24,7 +24,7 @@ from mien.service.models import (
 )
 from mien.service.patient_ranker import PatientRanker
 from mien.service.problems import MEDIA_TYPE, Problem
-from mien.service.requests import Form, answered, asker_of, json_response, read_form, read_json
+from mien.service.requests import Form, answer_request, asker_of, json_response, read_form, read_json
 from mien.service.tokens import Asker
 from mien.storage.gallery import Gallery
 from mien.version import __version__
@@ -52,7 +52,7 @@ FORM = {
 }
 
 
-def body_of(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
+def openapi_body(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
     """The OpenAPI description of a body that the route reads itself."""
     return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}
 
@@ -60,19 +60,19 @@ def body_of(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
 def api_routes(ranker: PatientRanker) -> APIRouter:
     routes = APIRouter(prefix="/v1", responses=PROBLEMS)
     queue, newest = ranker.queue, ranker.gallery.newest
-    form = body_of("multipart/form-data", FORM)
-    embeddings = body_of("application/json", EmbeddingsQuery.model_json_schema(by_alias=True))
+    form = openapi_body("multipart/form-data", FORM)
+    embeddings = openapi_body("application/json", EmbeddingsQuery.model_json_schema(by_alias=True))
 
     @routes.post("/rank", response_model=None, responses=RANKED, openapi_extra=form)
     async def rank_photos(request: Request) -> Response:
         """Rank disorders for the photos of one patient."""
         read = partial(read_form, settings=ranker.settings)
-        return await answered(request, queue, read, lambda form: ranked_photos(ranker, asker_of(request), form))
+        return await answer_request(request, queue, read, lambda form: ranked_photos(ranker, asker_of(request), form))
 
     @routes.post("/rank/embeddings", response_model=None, responses=RANKED, openapi_extra=embeddings)
     async def rank_embeddings(request: Request) -> Response:
         """Rank disorders for the embeddings of one patient's photos."""
-        return await answered(
+        return await answer_request(
             request, queue, read_json, lambda body: ranked_embeddings(ranker, asker_of(request), body)
         )
 

@@ -29,7 +29,7 @@ from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, asker_of, note_for_audit, read_form
 from mien.service.tokens import Asker
-from mien.service.two_patients import PATIENTS, compare_patients
+from mien.service.two_patients import FORM_FIELDS, compare_patients
 from mien.storage.faces import Faces
 from mien.storage.gallery import Gallery
 from mien.version import __version__
@@ -50,7 +50,7 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
 
     @routes.post("/")
     async def rank(request: Request) -> Response:
-        return await answered(request, ["photos"], pages.answer, "page.html")
+        return await answer_form(request, ["photos"], pages.answer, "page.html")
 
     @routes.get("/two")
     async def two() -> Response:
@@ -58,9 +58,9 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
 
     @routes.post("/two")
     async def rank_two(request: Request) -> Response:
-        return await answered(request, PATIENTS, pages.answer_two, "two.html")
+        return await answer_form(request, FORM_FIELDS, pages.answer_two, "two.html")
 
-    async def answered(
+    async def answer_form(
         request: Request,
         names: Sequence[str],
         answer: Callable[[Asker, Form], tuple[Response, dict[str, Any]]],
@@ -135,7 +135,7 @@ class Pages:
     def answer_two(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
         """Ranks two patients. Returns the page with what each and both are most like, and the document behind it."""
         answers = []
-        for name in PATIENTS:
+        for name in FORM_FIELDS:
             if self.ranker.demo_patients:
                 answers.append(self.ranker.rank_demo(asker, form.fields.get(name, ""), FULL))
             elif uploads := [upload for upload in form.uploads if upload.field == name]:

@@ -113,7 +113,7 @@ def face_choice(text: str) -> Choice:
     return int(text) if text else None
 
 
-async def answered(
+async def answer_request(
     request: Request,
     queue: RequestQueue,
     read: Callable[[Request], Awaitable[Body]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-PATIENTS = ("first", "second")  # as the form names them
+FORM_FIELDS = ("first", "second")  # for the photos of each patient
 FIRST_SHOWN = 10
 
 Line = Mapping[str, Any]  # of an answer's document, as much as it tells
