@@ -136,8 +136,10 @@ def _fitting_disorders(group: GroupResult, likely: Sequence[NearDisorder]) -> st
             "None of the gallery's disorders fits the whole group: each is in the prediction sets of too few patients."
             " A single patient may still have one, and other disorders were not compared."
         )
-    sets = [f"in the prediction sets of {line.patients_with_it} of {group.patients} patients" for line in likely]
-    names = [f"{line.disorder_name or line.disorder_id} ({of})" for line, of in zip(likely, sets, strict=True)]
+    names = []
+    for line in likely:
+        patients = f"{line.patients_with_it} of {group.patients} patients"
+        names.append(f"{line.disorder_name or line.disorder_id} (in the prediction sets of {patients})")
     return f"Of the gallery's disorders, this fits the group: {', '.join(names) or 'one that is farther away'}."
 
 
@@ -166,10 +168,11 @@ def _against_known(near: Sequence[NearDisorder]) -> list[str]:
 
 def _names(lines: Sequence[NearDisorder], *, with_p: bool = True) -> str:
     """Disorders, with the p-value of the comparison or without."""
-    names = [line.disorder_name or line.disorder_id for line in lines]
-    p_values = [line.p_between_holm if with_p else None for line in lines]
-    told = ["" if value is None else f" ({p_equals(value)})" for value in p_values]
-    return ", ".join(f"{name}{p_value}" for name, p_value in zip(names, told, strict=True))
+    names = []
+    for line in lines:
+        p_value = f" ({p_equals(line.p_between_holm)})" if with_p and line.p_between_holm is not None else ""
+        names.append(f"{line.disorder_name or line.disorder_id}{p_value}")
+    return ", ".join(names)
 
 
 def captions(groups: Sequence[GroupResult], near: Sequence[NearDisorder], facts: Mapping[str, Any]) -> dict[str, str]:

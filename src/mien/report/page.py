@@ -114,7 +114,7 @@ def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterat
 
 
 def _left_out(protocol: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Sentences about patients who were left out, and their ids."""
+    """Pairs of a sentence about patients who were left out, and their ids."""
     lacks = {gallery: ids for gallery, ids in protocol["not_in_gallery"].items() if ids}
     for gallery, ids in lacks.items():
         yield f"Test patients whose disorder the {gallery} gallery lacks: misses at every N", _counted(ids)

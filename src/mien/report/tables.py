@@ -150,7 +150,7 @@ def has_published(columns: Sequence[Column]) -> bool:
 
 
 def in_words(text: str) -> str:
-    """A finding with full names of sets and groups.
+    """Puts the full names of sets and groups into a finding.
 
     >>> in_words("multi-rare: more patients improve than worsen")
     'GMDB-Multi-Rare: more patients improve than worsen'

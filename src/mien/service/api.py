@@ -53,7 +53,7 @@ FORM = {
 
 
 def openapi_body(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI description of a body that the route reads itself."""
+    """Describes the body in the OpenAPI document, for a route that reads its body itself."""
     return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}
 
 

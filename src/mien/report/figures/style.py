@@ -65,7 +65,7 @@ def panels(rows: int, columns: int, *, width: float = 10.0, height: float) -> tu
 
 
 def panels_of(count: int, *, row_height: float) -> tuple[Figure, list[Axes]]:
-    """So many panels, two side by side, with room for a legend below."""
+    """`count` panels, two in a row, with room for a legend below."""
     columns = min(2, count)
     rows = ceil(count / columns)
     figure, axes = panels(rows, columns, height=1.0 + row_height * rows)
@@ -75,12 +75,12 @@ def panels_of(count: int, *, row_height: float) -> tuple[Figure, list[Axes]]:
 
 
 def legend_below(figure: Figure, *, loc: Below = "outside lower center", **given: Any) -> None:
-    """A legend below all panels; its padding leaves a free line for the note on the source."""
+    """Puts a legend below all panels, with a free line under it for the note on the source."""
     figure.legend(loc=loc, ncols=4, fontsize=8.5, borderpad=2, columnspacing=1.5, **given)
 
 
 def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """The heights of labels, moved up where two would touch.
+    """Moves the heights of labels up where two labels would touch.
 
     >>> apart([10.0, 30.0, 11.0], gap=4)
     [10.0, 30.0, 14.0]
