@@ -12,7 +12,7 @@ import uvicorn
 from PIL import Image
 
 from mien.service.app import service
-from mien.service.server import bound_socket, configured
+from mien.service.server import bound_socket, uvicorn_config
 from mien.service.settings import Settings
 
 AUTHORITIES = ssl.create_default_context()  # once: reading them takes longer than most requests
@@ -29,7 +29,7 @@ def drawn_jpeg(person, rng, side=480):
 def serving(directory, *, patients=None, tls=None, **settings):
     """The address of a service on loopback, in a thread of this process."""
     bound = bound_socket("127.0.0.1", 0)
-    server = uvicorn.Server(configured(service(Settings(directory, **settings), patients), tls))
+    server = uvicorn.Server(uvicorn_config(service(Settings(directory, **settings), patients), tls))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from mien import Cohort, Encoder, Query, rank
-from mien.report.rankings import COARSE_LISTED, coarse_document, plain, shared_document
+from mien.report.rankings import COARSE_LISTED, as_plain_values, coarse_document, rounded_document
 from mien.service.budget import usual_embeddings
 
 DISORDERS = 300
@@ -27,7 +27,7 @@ ENCODERS = {"GM-Arc": 512, "the default one": 128}
 BEYOND = -ndtri((np.arange(COARSE_LISTED, DISORDERS) + 0.5) / DISORDERS).mean()  # what is expected of the others
 TOLD = {
     "all digits": lambda document: document,
-    "three digits; two of small disorders": shared_document,
+    "three digits; two of small disorders": rounded_document,
     "ranks of all disorders": lambda document: document,
     f"coarse: ranks of the first {COARSE_LISTED}": coarse_document,
 }
@@ -74,7 +74,7 @@ def _read(gallery, photos, targets, at_a_time=100):
     found = {(told, whose): [] for told in TOLD for whose in targets}
     for start in range(0, len(photos), at_a_time):
         queries = [Query.of(photo[None]) for photo in photos[start : start + at_a_time]]
-        answers = {"queries": [plain(ranking) for ranking in rank(gallery, queries, top=None)]}
+        answers = {"queries": [as_plain_values(ranking) for ranking in rank(gallery, queries, top=None)]}
         for told, rewritten in TOLD.items():
             for query in rewritten(answers)["queries"]:
                 line_of = {line["disorder_id"]: line for line in query["disorders"]}

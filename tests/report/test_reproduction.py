@@ -20,7 +20,8 @@ from mien.evaluation.published import ACCURACY, DISTANCES, SPLITS
 from mien.report import reproduction
 from mien.report.evaluation import NORMALISED, protocol_document
 from mien.report.figures import FIGURES
-from mien.report.reproduction import check_out, reproduce
+from mien.report.report_folder import check_report_folder
+from mien.report.reproduction import reproduce
 from mien.report.sections import SECTIONS
 from mien.report.tables import in_words
 
@@ -309,18 +310,18 @@ class TestWhereItMayBeWritten:
     def test_not_over_a_file(self, tmp_path):
         (tmp_path / "report").write_text("mine")
         with pytest.raises(MienError, match="this is a file"):
-            check_out(tmp_path / "report")
+            check_report_folder(tmp_path / "report")
 
     def test_not_over_an_earlier_report_unless_asked(self, report, study):
         before = {path: path.stat().st_mtime_ns for path in report.rglob("*")}
         with pytest.raises(MienError, match="exists already: choose another name, or write over it with --force"):
             reproduce(study, report, seed=1, only=["splits"])
         assert {path: path.stat().st_mtime_ns for path in report.rglob("*")} == before
-        check_out(report, force=True)
+        check_report_folder(report, force=True)
 
     def test_a_new_folder_or_an_empty_one(self, tmp_path):
-        check_out(tmp_path)
-        check_out(tmp_path / "new")
+        check_report_folder(tmp_path)
+        check_report_folder(tmp_path / "new")
 
 
 def test_progress_goes_forward_to_the_end(study, tmp_path, without_drawing):

@@ -11,7 +11,7 @@ import pytest
 
 from mien import Gallery
 from mien.core.errors import InvalidFileError, MienError
-from mien.service.audit import FIRST, AuditLog, Head, verified
+from mien.service.audit import FIRST, AuditLog, Head, verify_log
 
 from services import TOKEN, as_form, client_of
 
@@ -28,7 +28,7 @@ def log(tmp_path):
 
 def test_an_untouched_log_is_verified(log, mien):
     last = json.loads(log.read_text().splitlines()[-1])
-    assert verified(log) == (Head(5, last["hash"]), 0)
+    assert verify_log(log) == (Head(5, last["hash"]), 0)
     code, out, _ = mien("audit", "verify", log)
     assert code == 0
     assert last["hash"] in out.replace("\n", "")
@@ -62,7 +62,7 @@ def test_every_changed_character_is_found(log):
         other = "0" if text[place] != "0" else "1"
         log.write_text(text[:place] + other + text[place + 1 :])
         with pytest.raises(InvalidFileError):
-            verified(log)
+            verify_log(log)
 
 
 def test_a_line_made_anew_needs_all_that_follow(log):
@@ -73,13 +73,13 @@ def test_a_line_made_anew_needs_all_that_follow(log):
     lines[2]["hash"] = hash_of(lines[2])
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(InvalidFileError, match="line 4 does not follow"):
-        verified(log)
+        verify_log(log)
 
 
 def test_lines_cut_off_at_the_end_are_found_by_a_noted_hash(log, mien):
-    head = verified(log)[0].hash
+    head = verify_log(log)[0].hash
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:3]))
-    assert verified(log)[0].number == 3
+    assert verify_log(log)[0].number == 3
     code, _, err = mien("audit", "verify", log, "--head", head)
     assert code == 1
     assert "cut off" in err
@@ -91,7 +91,7 @@ def test_a_log_goes_on_after_a_restart_and_a_power_cut(log):
     audit = AuditLog(log)
     audit.write("request", status=200)
     audit.close()
-    assert verified(log)[0].number == 7
+    assert verify_log(log)[0].number == 7
     assert json.loads(log.read_text().splitlines()[5])["bytes_cut_off"] == 17
 
 
@@ -132,7 +132,7 @@ def test_a_line_that_means_the_same_is_changed_as_well(log, change):
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:3], change(lines[3]), *lines[4:]]))
     with pytest.raises(InvalidFileError, match="line 4 was changed"):
-        verified(log)
+        verify_log(log)
 
 
 def test_a_line_is_written_whole_or_not_at_all(log, monkeypatch):
@@ -145,7 +145,7 @@ def test_a_line_is_written_whole_or_not_at_all(log, monkeypatch):
     monkeypatch.undo()
     audit.write("request", status=200)
     audit.close()
-    assert verified(log)[0].number == 6
+    assert verify_log(log)[0].number == 6
 
 
 def test_two_services_do_not_share_a_log(log):
@@ -186,7 +186,7 @@ def test_requests_are_recorded_without_anything_of_patients(people, tmp_path):
     first = events[1]
     assert (first["person"], first["route"], first["photos"], first["generation"]) == ("token holder", "/v1/rank", 1, 1)
     assert "anna" not in text  # a name that anybody can type
-    assert verified(path)[0].number == 7
+    assert verify_log(path)[0].number == 7
 
 
 def test_what_cannot_be_recorded_is_not_answered(gallery, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from mien.service import server
-from mien.service.addresses import address_group
+from mien.service.access_checks import address_group
 
 from services import TOKEN, assert_problem, serving
 

@@ -449,8 +449,9 @@ def test_the_answer_comes_first_and_says_how_sure_it_is(driver_service, calibrat
         ] == ["d3 · OMIM:147920", ""]
         page.find("#list summary").click()
         assert page.all("[data-field=alone-1]")
-        assert page.text("[data-field=make-up] span").startswith("4 male, 8 not known; 1 to 4 years old on the photos")
-        assert page.look("#list > li:nth-child(2) [data-field=make-up]", "hidden")
+        told = page.text("[data-field=sex-and-age] span")
+        assert told.startswith("4 male, 8 not known; 1 to 4 years old on the photos")
+        assert page.look("#list > li:nth-child(2) [data-field=sex-and-age]", "hidden")
         assert page.all("[data-field=without-1]") == []  # of two photos it says the same
         assert page.barriers() == []
         page.set_weight(0.2)

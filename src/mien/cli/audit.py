@@ -14,7 +14,7 @@ app = typer.Typer(help="The log of a service: who asked what and when.", no_args
 
 @app.callback()
 def audit() -> None:
-    """Keeps `verify` a command of its own, though it is the only one."""
+    """Makes `verify` a subcommand: typer would turn a single command into `mien audit` itself."""
 
 
 @app.command()
@@ -24,8 +24,8 @@ def verify(
     json: options.JsonOption = False,
 ) -> None:
     """Check that no line of the log was changed, dropped or inserted."""
-    from mien.service.audit import verified  # noqa: PLC0415 FastAPI is heavy
+    from mien.service.audit import verify_log  # noqa: PLC0415 FastAPI is heavy
 
-    last, _ = verified(log, head=head)
+    last, _ = verify_log(log, head=head)
     words = f"{log}: {last.number:,} lines, none changed\nnote the last hash elsewhere: {last.hash}"
     show.print_result({"lines": last.number, "head": last.hash}, words, as_json=json)

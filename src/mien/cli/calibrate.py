@@ -77,7 +77,7 @@ def calibrate(
             progress=report,
         )
     store_calibration(gallery, calibration)
-    show.print_result(calibration.as_dict(), *map(show.text, calibration_in_words(calibration)), as_json=json)
+    show.print_result(calibration.as_dict(), *map(show.printable, calibration_in_words(calibration)), as_json=json)
 
 
 def tune(
@@ -100,7 +100,7 @@ def tune(
     words = ", ".join(f"{name} {value}" for name, value in found.method.as_dict().items())
     show.print_result(
         {"method": found.method.as_dict(), **facts},
-        f"[bold]fitted[/]  {show.text(words)}\n",
+        f"[bold]fitted[/]  {show.printable(words)}\n",
         *(f"{name}: {gain:+.2f} points to full ({low:+.2f} to {high:+.2f})" for name, gain, low, high in found.gains),
         f"Gains are of {found.patients:,} patients whom the fit had not seen, in galleries thinned from this one."
         " Use it with --method tuned.",

@@ -14,6 +14,7 @@ from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.errors import shown_ids
 from mien.evaluation.experiment_context import rows_of
+from mien.report.report_folder import PAGE, check_report_folder
 from mien.storage.formats.cohort_columns import read_groups
 from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.formats.image_metadata import read_image_metadata
@@ -48,9 +49,8 @@ def cohort(
     """Do these patients share a face? Groups, from a column `group`, against chance and against known disorders."""
     from mien.evaluation.cohort_analysis import analyse_cohort  # noqa: PLC0415 scipy and figures are heavy
     from mien.report.cohort import cohort_document, write_cohort  # noqa: PLC0415
-    from mien.report.reproduction import check_out  # noqa: PLC0415
 
-    check_out(out, force=force)
+    check_report_folder(out, force=force)
     opened = Gallery.open(gallery)
     how = options.PhotoOptions(encoder, face, device, follow_links, short_ids, allow_missing)
     queries, photos = _queries(patients, metadata or (), how, opened.encoder)
@@ -96,12 +96,12 @@ def _queries(
 def _print(analysis: CohortAnalysis, out: Path, notice: str) -> None:
     from mien.evaluation.cohort_rows import GroupResult, NearDisorder, strongest_first  # noqa: PLC0415
     from mien.report.cohort import group_in_words  # noqa: PLC0415
-    from mien.report.reproduction import PAGE  # noqa: PLC0415
 
     near = rows_of(analysis.tables, "near_disorders", NearDisorder)
     for group in strongest_first(rows_of(analysis.tables, "groups", GroupResult)):
-        show.console().print(f"[bold]{show.text(group.group)}[/]  {show.text(' '.join(group_in_words(group, near)))}\n")
+        words = show.printable(" ".join(group_in_words(group, near)))
+        show.console().print(f"[bold]{show.printable(group.group)}[/]  {words}\n")
     if (used := analysis.facts["calibration"]) and used["stale"]:
         show.note("the gallery has changed since its calibration: run 'mien calibrate' again")
     show.console().print(f"[dim]{notice}[/]")
-    show.print_line(f"The report is {show.text(str(out / PAGE))}.")
+    show.print_line(f"The report is {show.printable(str(out / PAGE))}.")

@@ -48,7 +48,8 @@ def _print_combination(document: Mapping[str, Any]) -> None:
     """Prints the joined list, with the part of each side."""
     lirical = document["lirical"]
     left_out = f", {len(lirical['face_terms_left_out'])} face terms left out" if lirical["face_terms_left_out"] else ""
-    show.console().print(f"[bold]LIRICAL[/] {show.text(lirical['version'])}, weight {lirical['weight']:g}{left_out}")
+    version = show.printable(lirical["version"])
+    show.console().print(f"[bold]LIRICAL[/] {version}, weight {lirical['weight']:g}{left_out}")
     show.console().print(f"Not in the gallery: {percent(document['none_of_these'])}\n")
     headings = "", "disorder", "probability", "log10 ratio", "= face", "+ weight x LIRICAL", "rank by face"
     table = show.table_of(headings, {"disorder"}, apart=1)
@@ -57,7 +58,7 @@ def _print_combination(document: Mapping[str, Any]) -> None:
         face, other = (line[f"{side}_log10_likelihood_ratio"] for side in ("face", "lirical"))
         table.add_row(
             str(line["rank"]),
-            f"{show.text(line['disorder_name'])} [dim]{show.text(' '.join(filter(None, ids)))}[/]",
+            f"{show.printable(line['disorder_name'])} [dim]{show.printable(' '.join(filter(None, ids)))}[/]",
             percent(line["probability"]),
             f"{line['log10_likelihood_ratio']:.2f}",
             f"{face:.2f}" if "face" in line["known_to"] else "unknown",

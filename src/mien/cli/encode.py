@@ -77,6 +77,7 @@ def encode(
     if taken := sum(isinstance(result, EncodedPhoto) and bool(result.facts.taken_as_official) for result in results):
         show.note(f"{taken:,} photos that would have been refused were taken as officially, see {table}")
     show.print_line(
-        f"{show.text(str(out))}: {encoded:,} of {len(results):,} photos encoded by {show.text(str(loaded.encoder))}"
-        f" on {loaded.device}; what was seen on each is in {show.text(str(table))}"
+        f"{show.printable(str(out))}: {encoded:,} of {len(results):,} photos encoded by"
+        f" {show.printable(str(loaded.encoder))} on {loaded.device};"
+        f" what was seen on each is in {show.printable(str(table))}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +20,11 @@ from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import FOLDS, cohort_study
 from mien.evaluation.results import Result, patient_ranks
 from mien.evaluation.results import evaluate as evaluate_methods
-from mien.report.evaluation import beyond_document, evaluation_document, write_ranks
-from mien.report.rankings import check_out
+from mien.report.evaluation import beyond_paper_document, evaluation_document, write_ranks
+from mien.report.rankings import check_output_file
 from mien.storage.formats.cohort_columns import read_column
 from mien.storage.formats.gmdb_folder import read_gmdb
 from mien.storage.loading import LeftOut, Source, load_cohort
-from mien.storage.outputs import refuse_existing
 
 if TYPE_CHECKING:
     from mien.cluster.studies import ImagesOnCluster  # scipy is heavy
@@ -89,15 +89,9 @@ def evaluate(
     methods, reference = _chosen(method, against, all_methods=all_methods)
     if out is not None and (calibration or method is options.TUNED):
         raise typer.BadParameter("--out is for accuracies: give neither --calibration nor --method tuned")
-    _check_out(out, [encodings, *(cohort or ())], force=force)
-    if cohort is not None:
-        if gmdb is not None or encodings is not None:
-            raise typer.BadParameter("--cohort stands instead of --gmdb and --encodings: give either")
-        dealt = [_dealt(path, encoder, seed, folds, gallery_patients, repeats) for path in cohort]
-    else:
-        if folds is not None or gallery_patients is not None or repeats > 1:
-            raise typer.BadParameter("--folds, --gallery-patients and --repeats are for --cohort: GMDB has its folds")
-        dealt = [[load_gmdb(gmdb, encodings, encoder)]]
+    if out is not None:
+        check_output_file(out, inputs=[encodings, *(cohort or ())], force=force)
+    dealt = _studies(gmdb, encodings, cohort, encoder, seed, folds, gallery_patients, repeats)
     study = dealt[0][0]
     if method is options.TUNED:
         _compare_sizes(dealt, gallery_patients or "all", seed, as_json=json)
@@ -105,8 +99,8 @@ def evaluate(
     if len(dealt) > 1:
         raise typer.BadParameter("several cohorts are for --method tuned: give one")
     if calibration:
-        groups = _groups_of(by, study, cohort[0] if cohort else None) if by else None
-        _measure_calibration(dealt[0], method or FULL, coverage, seed, by, groups, figure, as_json=json)
+        table = cohort[0] if cohort else None
+        _measure_calibration(dealt[0], method or FULL, coverage, seed, by, table, figure, as_json=json)
         return
     if strict:
         study.refuse_tested_in_gallery()
@@ -117,12 +111,6 @@ def evaluate(
     else:
         show_study.print_study(study, document["protocol"])
         show_study.print_results(results, published=cohort is None and not per_image)
-
-
-def _check_out(out: Path | None, inputs: Sequence[Path | None], *, force: bool) -> None:
-    if out is not None:
-        check_out(out, inputs=[path for path in inputs if path], galleries=[])
-        refuse_existing(out, force=force)
 
 
 def _chosen(method: Method | None, against: str, *, all_methods: bool) -> tuple[tuple[Method, ...], Method]:
@@ -165,17 +153,31 @@ def _accuracies(
     return document, results
 
 
-def _dealt(
-    path: Path, encoder: str | None, seed: int, folds: int | None, gallery_patients: str | None, repeats: int
-) -> list[Study]:
-    """A cohort as a study, dealt into folds so often."""
-    with show.progress("reading the cohort") as report:
-        loaded, left_out = load_cohort(Source(path, encoder_name=encoder), report)
-    show.print_left_out(left_out)
-    return [
-        cohort_study(loaded, path.name, seed=seed + number, folds=folds or FOLDS, gallery_patients=gallery_patients)
-        for number in range(repeats)
-    ]
+def _studies(
+    gmdb: Path | None,
+    encodings: Path | None,
+    cohort: Sequence[Path] | None,
+    encoder: str | None,
+    seed: int,
+    folds: int | None,
+    gallery_patients: str | None,
+    repeats: int,
+) -> list[list[Study]]:
+    """The study of a GMDB folder; or for each cohort, a study for each time that its patients are dealt into folds."""
+    if cohort is None:
+        if folds is not None or gallery_patients is not None or repeats > 1:
+            raise typer.BadParameter("--folds, --gallery-patients and --repeats are for --cohort: GMDB has its folds")
+        return [[load_gmdb(gmdb, encodings, encoder)]]
+    if gmdb is not None or encodings is not None:
+        raise typer.BadParameter("--cohort stands instead of --gmdb and --encodings: give either")
+    dealt = []
+    for path in cohort:
+        with show.progress("reading the cohort") as report:
+            loaded, left_out = load_cohort(Source(path, encoder_name=encoder), report)
+        show.print_left_out(left_out)
+        deal = partial(cohort_study, loaded, path.name, folds=folds or FOLDS, gallery_patients=gallery_patients)
+        dealt.append([deal(seed=seed + number) for number in range(repeats)])
+    return dealt
 
 
 def _compare_sizes(dealt: list[list[Study]], gallery_patients: str, seed: int, *, as_json: bool) -> None:
@@ -184,7 +186,7 @@ def _compare_sizes(dealt: list[list[Study]], gallery_patients: str, seed: int, *
 
     with show.progress("comparing") as report:
         rows = size_study(dealt, gallery_patients=gallery_patients, seed=seed, progress=report)
-    document = beyond_document(dealt[0][0], "sizes", rows, seed=seed)
+    document = beyond_paper_document(dealt[0][0], "sizes", rows, seed=seed)
     if as_json:
         show.print_json(document)
     else:
@@ -197,7 +199,7 @@ def _measure_calibration(
     coverage: float,
     seed: int,
     by: str | None,
-    group_of_image: list[str | None] | None,
+    cohort: Path | None,
     figure: Path | None,
     *,
     as_json: bool,
@@ -207,9 +209,10 @@ def _measure_calibration(
 
     if not 0 < coverage < 1:
         raise typer.BadParameter("give a share above 0 and below 1", param_hint="--coverage")
+    groups = _groups_of(by, dealt[0], cohort) if by else None
     with show.progress("calibrating and asking") as report:
         rows, outcomes = calibration_rows(
-            dealt, method, coverage=coverage, by=by, group_of_image=group_of_image, seed=seed, progress=report
+            dealt, method, coverage=coverage, by=by, group_of_image=groups, seed=seed, progress=report
         )
     points = [point for name, of_set in outcomes.items() for point in reliability_points(of_set, name=name)]
     if figure is not None:
@@ -218,14 +221,14 @@ def _measure_calibration(
         write_reliability(figure, points, simulated=dealt[0].simulated)
         show.note(f"{figure}: reliability")
     if as_json:
-        document = beyond_document(dealt[0], "calibration", rows, seed=seed)
+        document = beyond_paper_document(dealt[0], "calibration", rows, seed=seed)
         show.print_json({**document, "coverage": coverage, "reliability": [point._asdict() for point in points]})
     else:
         show_study.print_calibration(rows, coverage)
 
 
 def _groups_of(column: str, study: Study, cohort: Path | None) -> list[str | None]:
-    """The value of a cohort table's column, of each image; or the sex or the age group, as GMDB's metadata say it."""
+    """For each image the value of a column: of a cohort's table, or sex or age group from GMDB's metadata."""
     from mien.evaluation.calibration_measures import FACTS  # noqa: PLC0415 heavy
 
     ids = study.encodings.image_ids
@@ -239,7 +242,7 @@ def _groups_of(column: str, study: Study, cohort: Path | None) -> list[str | Non
 
 @contextmanager
 def on_cluster(where: str | None) -> Iterator[ImagesOnCluster | None]:
-    """Connects to a cluster, where the gallery images of studies are then; None without one."""
+    """Connects to a cluster that will hold the gallery images of studies; yields None where none is asked for."""
     if where is None:
         yield None
     else:

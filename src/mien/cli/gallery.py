@@ -52,11 +52,12 @@ def _import_command(what_it_does: str, *, exactly: bool) -> Callable[..., None]:
     return command
 
 
-for _name, _what_it_does, _exactly in (
-    ("build", "Make a gallery of exactly these images; run again, it finishes or changes nothing.", True),
-    ("add", "Add images to a gallery; images that are there already must be the same.", False),
-):
-    app.command(_name)(_import_command(_what_it_does, exactly=_exactly))
+app.command("build")(
+    _import_command("Make a gallery of exactly these images; run again, it finishes or changes nothing.", exactly=True)
+)
+app.command("add")(
+    _import_command("Add images to a gallery; images that are there already must be the same.", exactly=False)
+)
 
 
 @app.command()
@@ -84,7 +85,7 @@ def add_faces(
         if names:
             show.note(f"{len(names):,} {what.replace('_', ' ')}: {shown_ids(names)}")
     show.print_line(
-        f"{show.text(str(directory))}: {added.faces_added:,} faces added, {added.faces_kept:,} are kept now;"
+        f"{show.printable(str(directory))}: {added.faces_added:,} faces added, {added.faces_kept:,} are kept now;"
         f" {added.composites:,} disorders have a composite"
     )
 
@@ -99,8 +100,8 @@ def remove_patient(
     with show.progress("erasing"):
         generation = Gallery.remove_patients(directory, patient_ids)
         _discard_journal(directory)  # an interrupted build may have left embeddings there
-    who = ", ".join(show.text(patient_id) for patient_id in patient_ids)
-    words = f"erased from {show.text(str(directory))}, now generation {generation}: patient {who}"
+    who = ", ".join(show.printable(patient_id) for patient_id in patient_ids)
+    words = f"erased from {show.printable(str(directory))}, now generation {generation}: patient {who}"
     show.print_result({"generation": generation, "removed_patients": patient_ids}, words, as_json=json)
 
 
@@ -124,7 +125,7 @@ def verify(directory: Directory, json: options.JsonOption = False) -> None:
     if not found:
         empty = "" if state_of(directory).images else ", and empty: 'mien gallery add' fills it"
         lines = [f"{directory}: sound{empty}"]
-    show.print_result({"sound": not found, "problems": found}, *map(show.text, lines), as_json=json)
+    show.print_result({"sound": not found, "problems": found}, *map(show.printable, lines), as_json=json)
     if found:
         raise typer.Exit(1)
 
@@ -168,7 +169,7 @@ def export(
     refuse_existing(out, force=force)
     with show.progress("exporting"):
         rows = Gallery.export(directory, out)
-    show.print_result({"out": str(out), "rows": rows}, f"{show.text(str(out))}: {rows:,} rows", as_json=json)
+    show.print_result({"out": str(out), "rows": rows}, f"{show.printable(str(out))}: {rows:,} rows", as_json=json)
 
 
 @app.command()
@@ -206,21 +207,18 @@ def upgrade(directory: Directory, json: options.JsonOption = False) -> None:
     with show.progress("upgrading"):
         restore_index(directory)
     now = state_of(directory)
-    if json:
-        show.print_json({"generation": now.generation, "format_before": before.format, "format": now.format})
-    else:
-        was = "as before" if before.format == now.format else f"before: {before.format}"
-        show.console().print(f"{show.text(str(directory))}, generation {now.generation}: format {now.format} ({was})")
+    was = "as before" if before.format == now.format else f"before: {before.format}"
+    show.print_result(
+        {"generation": now.generation, "format_before": before.format, "format": now.format},
+        f"{show.printable(str(directory))}, generation {now.generation}: format {now.format} ({was})",
+        as_json=json,
+    )
 
 
 def _show_copied(where: Path, copied: Copied, *, json: bool) -> None:
-    if json:
-        show.print_json({"out": str(where), **asdict(copied)})
-    else:
-        counts = f"{copied.images:,} images of {copied.patients:,} patients"
-        show.console().print(
-            f"{show.text(str(where))}, generation {copied.generation}: {counts}, all checked", soft_wrap=True
-        )
+    counts = f"{copied.images:,} images of {copied.patients:,} patients"
+    words = f"{show.printable(str(where))}, generation {copied.generation}: {counts}, all checked"
+    show.print_result({"out": str(where), **asdict(copied)}, words, as_json=json)
 
 
 def _import(
@@ -256,12 +254,12 @@ def _import(
         show.print_json({**asdict(change), **asdict(left_out), **provenance})
         return
     show.print_left_out(left_out)
-    show.console().print(
-        f"{show.text(str(directory))}, generation {change.generation}: {change.images_added:,} images added,"
+    show.print_line(
+        f"{show.printable(str(directory))}, generation {change.generation}: {change.images_added:,} images added,"
         f" {change.images_unchanged:,} there already, {change.labels_added:,} labels added"
     )
     for disorder_id in change.disorders_renamed:
-        show.console().print(f"disorder {show.text(disorder_id)} has a new name")
+        show.print_line(f"disorder {show.printable(disorder_id)} has a new name")
 
 
 def _encoder_of(directory: Path) -> Encoder | None:

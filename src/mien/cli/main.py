@@ -115,7 +115,7 @@ def called_command(arguments: list[str]) -> str:
 
 
 def main() -> None:
-    """Runs a command. A reader of the output that has enough, as `head`, ends it quietly, with exit code 141."""
+    """Runs a command. If the reader of its output stops early, as `head` does, it ends quietly with exit code 141."""
     try:
         try:
             _main()
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def _main() -> None:
-    """Refused input ends with one message and exit code 1."""
+    """Runs a command; where it refuses its input, prints one message and ends with exit code 1."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where the terminal lacks a character
@@ -137,16 +137,16 @@ def _main() -> None:
         with naming_the_missing_extra(called_command(sys.argv[1:])):
             _command()(repeat_option(sys.argv[1:]))
     except UnicodeEncodeError as error:
-        sys.stderr.write(f"mien: {error.object!r} is not UTF-8 text\n")
-        sys.exit(1)
+        message = f"mien: {error.object!r} is not UTF-8 text"
     except MissingExtraError as error:  # it names the command
-        sys.stderr.write(f"{error}\n")
-        sys.exit(1)
+        message = str(error)
     except MienError as error:
-        sys.stderr.write(f"mien: {error}\n")
-        sys.exit(1)
+        message = f"mien: {error}"
     except BrokenPipeError:
         raise
     except OSError as error:
-        sys.stderr.write(f"mien: {error.filename or 'output'}: {error.strerror}\n")
-        sys.exit(1)
+        message = f"mien: {error.filename or 'output'}: {error.strerror}"
+    else:
+        return
+    sys.stderr.write(f"{message}\n")
+    sys.exit(1)

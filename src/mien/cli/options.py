@@ -129,10 +129,10 @@ def limit_of(top: str) -> int | None:
 
 
 def with_method(command: Callable[..., None]) -> Callable[..., None]:
-    """Replaces a command's argument `method` by the options that describe a method.
+    """Gives a command the options that describe a method, in place of its argument `method`.
 
-    Each parameter of a known score is an option. The command gets a Method, or None if no option is given; `TUNED`
-    where the gallery's own is asked for.
+    Each parameter of a known score becomes an option. The command gets a Method, None if no option is given, or `TUNED`
+    for the method that was tuned for the gallery.
     """
     declared = {each.name: each for score in known_scores().values() for each in score.parameters}
 

@@ -51,7 +51,7 @@ def query_of_photos(
     how: PhotoOptions,
     patient_id: str | None = None,
 ) -> tuple[list[Query], dict[str, Any]]:
-    """The photos of one patient as one query, and facts about them for the answer. A refused photo ends the command."""
+    """Encodes the photos of one patient as a query; also returns facts for the answer. A refused photo is an error."""
     photos = chosen_photos(find_photos(paths, follow_links=how.follow_links, say=show.note), how.face)
     loaded = encoder_for(of_gallery, how.encoder).load(how.device)
     results = encode_photos(loaded, photos)
@@ -69,7 +69,7 @@ def query_of_photos(
 def queries_of_phenopackets(
     packets: Sequence[Phenopacket], of_gallery: Encoder | None, how: PhotoOptions
 ) -> tuple[list[Query], dict[str, Any]]:
-    """The photos that each packet names as a query, and facts about all of them."""
+    """Encodes the photos that each packet names as a query; also returns facts for the answer."""
     photos_of = [packet.photos() for packet in packets]  # all packets are checked before the first photo is encoded
     queries: list[Query] = []
     beside: dict[str, Any] = {"photos": [], "warnings": []}
@@ -84,10 +84,7 @@ def queries_of_phenopackets(
 def cohort_of_photos(
     folder: Path, metadata: Sequence[Path], how: PhotoOptions, of_gallery: Encoder | None, journal: Path
 ) -> tuple[Cohort, EncodedFolder]:
-    """Encodes the photos that the tables label.
-
-    A run that was cut off goes on where it stopped.
-    """
+    """Encodes the photos that the tables label. A run that was cut off goes on where it stopped."""
     annotations = read_metadata(metadata, labelled=True)
     if not annotations.labels:
         hint = "say who is on the photos: a table with image_id, subject, label"
@@ -128,9 +125,10 @@ def encode_folder(
 def faces_of_photos(
     folder: Path, gallery: Gallery, encoder: str | None, face: Sequence[str] | None, *, follow_links: bool
 ) -> tuple[dict[str, bytes], dict[str, list[str]]]:
-    """The faces of a gallery's images on the files of a folder, and what has none, by kind.
+    """Finds the faces of a gallery's images in a folder; also returns refused photos, and what does not match.
 
-    An image's file is the one whose path below the folder is its id, or whose name up to the first "_" or "." is.
+    A file belongs to an image if the image's id is the file's path below the folder, or its name up to the first "_"
+    or ".".
     """
     image_ids = gallery.roster.image_of_id.keys()
     files = find_photos([folder], wanted=image_ids, follow_links=follow_links, say=show.note)

@@ -21,10 +21,10 @@ from mien.core.genes import genes_of
 from mien.core.method import FULL, Method
 from mien.core.ranking import rank as rank_queries
 from mien.report.gene_exports import EXPORTS
-from mien.report.rankings import check_out, examination_document, ranking_document, write_rankings
+from mien.report.rankings import check_output_file, examination_document, ranking_document, ranking_rows, write_rows
 from mien.storage.gallery import Gallery
 from mien.storage.loading import Source, load_queries
-from mien.storage.outputs import private_file, refuse_existing
+from mien.storage.outputs import private_file
 from mien.storage.sharded import AnyGallery, ShardedGallery
 
 if TYPE_CHECKING:
@@ -74,9 +74,8 @@ def rank(
         raise typer.BadParameter("give a share above 0 and below 1", param_hint="--coverage")
     limit = options.limit_of(top or ("all" if format else "10"))
     if out is not None:
-        inputs = [path for path in (encodings, phenopacket) if path] + [*(photos or ()), *(metadata or ())]
-        check_out(out, inputs=inputs, galleries=gallery, any_suffix=format is not None)
-        refuse_existing(out, force=force)
+        inputs = [encodings, phenopacket, *(photos or ()), *(metadata or ())]
+        check_output_file(out, inputs=inputs, galleries=gallery, any_suffix=format is not None, force=force)
     _check_queries(photos, encodings, phenopacket, metadata, face)
     packets = _phenopackets(phenopacket)
     with _opened(gallery, cluster) as opened:
@@ -100,14 +99,14 @@ def rank(
     if out is None and not json and format is None:
         show.print_answer(rankings, opened, chosen, examination.evidence if examination else ())
         return
-    of_rankings = examination_document(examination, opened, chosen) if examination else None
-    document = {**(of_rankings or ranking_document(rankings, opened, chosen)), **beside}
+    answer = examination_document(examination, opened, chosen) if examination else None
+    document = {**(answer or ranking_document(rankings, opened, chosen)), **beside}
     _add_packets(document, packets, queries, chosen)
     if format is not None:
         _export(format, document, project, out)
         return
     if out is not None:
-        write_rankings(out, document)
+        write_rows(out, document, ranking_rows(document))
         show.note(f"{out}: {len(rankings):,} rankings")
     if json:
         show.print_json(document)
@@ -124,7 +123,7 @@ def _phenopackets(path: Path | None) -> list[Phenopacket]:
 def _add_packets(
     document: dict[str, Any], packets: Sequence[Phenopacket], queries: Sequence[Query], method: Method
 ) -> None:
-    """Says in each answer which packet it is about; with fusion none, a packet has an answer for each photo."""
+    """Adds to each answer the packet it is about. With fusion none, a packet has an answer for each photo."""
     most = None if method.fusion == "none" else 1
     pairs = zip(packets, queries, strict=False)  # no packets where photos or encodings are given
     of_answers = [packet for packet, query in pairs for _ in query.encodings.image_ids[:most]]
@@ -133,7 +132,7 @@ def _add_packets(
 
 
 def _export(name: Format, document: dict[str, Any], project: str, out: Path | None) -> None:
-    """Writes genes in another program's format, and says what that cannot hold."""
+    """Writes genes in another program's format; notes on stderr what that format cannot hold."""
     export = EXPORTS[name](document, project)
     if out is None:
         sys.stdout.write(export.text)

@@ -10,6 +10,7 @@ import typer
 
 from mien.cli import options, show, show_study
 from mien.cli.evaluate import GmdbEncodingsOption, GmdbOption, StrictOption, load_gmdb, on_cluster
+from mien.report.report_folder import check_report_folder
 from mien.storage.formats.gmdb_folder import read_releases
 
 SIMULATED_RUNS = 3  # the agreement with the paper is the mean over so many simulated databases
@@ -43,7 +44,7 @@ def reproduce(
     simulated = gmdb is None and encodings is None
     if growth is not None and not simulated:
         raise typer.BadParameter("--growth belongs to the simulated GMDB: give it without --gmdb and --encodings")
-    reproduction.check_out(out, force=force)
+    check_report_folder(out, force=force)
     releases = read_releases(versions) if versions else []
     if simulated:
         with show.progress("simulating"):

@@ -107,7 +107,7 @@ def run(
     """Serves until a signal ends it."""
     from mien.encoding.process_memory import forbid_core_dumps  # noqa: PLC0415
     from mien.service.app import service  # noqa: PLC0415
-    from mien.service.server import bound_socket, configured, listen, tls_context  # noqa: PLC0415
+    from mien.service.server import bound_socket, run_server, tls_context, uvicorn_config  # noqa: PLC0415
 
     forbid_core_dumps()
     tls = None if certificate is None or key is None else tls_context(certificate, key)
@@ -119,4 +119,4 @@ def run(
         scheme = "http" if tls is None else "https"
         sys.stdout.write(f"mien is at {scheme}://{host}:{bound.getsockname()[1]}/ (Ctrl-C ends it)\n")
         sys.stdout.flush()
-        listen(configured(app, tls), bound)
+        run_server(uvicorn_config(app, tls), bound)

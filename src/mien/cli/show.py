@@ -36,24 +36,22 @@ MOST_REMARKS = 10
 
 
 def console() -> Console:
-    """The console on stdout, for results."""
     wide = None if sys.stdout.isatty() else WIDTH_OF_FILES
     return Console(highlight=False, width=wide)
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON document on stdout."""
     json.dump(document, sys.stdout, indent=1)
     sys.stdout.write("\n")
 
 
 def print_line(line: str) -> None:
-    """A line of a result, however long: a terminal breaks it, a file has it whole."""
+    """Prints a line on stdout. A terminal breaks a long line, a file gets it whole."""
     console().print(line, soft_wrap=True)
 
 
 def print_result(document: dict[str, Any], *lines: str, as_json: bool) -> None:
-    """A result, as one JSON document or as lines for people."""
+    """Prints a result on stdout, as one JSON document or as lines for people."""
     if as_json:
         print_json(document)
     else:
@@ -62,7 +60,7 @@ def print_result(document: dict[str, Any], *lines: str, as_json: bool) -> None:
 
 
 def table_of(headings: Iterable[str], words: Collection[str], *, title: str | None = None, apart: int = 2) -> Table:
-    """An empty table without lines; columns of words stand at the left, those of numbers at the right."""
+    """An empty table without rules; columns of `words` are aligned left, the others right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, apart, 0, 0))
     for heading in headings:
         table.add_column(heading, justify="left" if heading in words else "right", overflow="fold")
@@ -71,14 +69,14 @@ def table_of(headings: Iterable[str], words: Collection[str], *, title: str | No
 
 @contextmanager
 def progress(what: str) -> Iterator[ReportProgress]:
-    """Shows a progress bar on stderr until the work is done; call the result with (done, all)."""
+    """Shows a progress bar on stderr while the work is done. Call the result with (done, all)."""
     with named_progress(what) as report:
         yield lambda done, total: report(what, done, total)
 
 
 @contextmanager
 def named_progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Shows a progress bar for work in several steps; call the result with (what, done, all)."""
+    """Shows a progress bar for work in several steps. Call the result with (name of the step, done, all)."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -91,8 +89,8 @@ def named_progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda name, done, total: bar.update(task, description=name, completed=done, total=total)
 
 
-def text(value: str | None) -> str:
-    """An id or a name that is safe to print: control characters and markup are escaped."""
+def printable(value: str | None) -> str:
+    """An id or a name with control characters and markup escaped."""
     return "" if value is None else escape(value if value.isprintable() else shown(value)[1:-1])
 
 
@@ -118,16 +116,16 @@ def print_first(lines: Sequence[str], what: str) -> None:
 
 
 def print_encoder(stored: StoredEncoder, missing: Sequence[str], damaged: Sequence[str]) -> None:
-    """Prints an encoder's parts, their sources, and whether they are there."""
+    """Prints an encoder's parts, where each comes from, and whether it is there."""
     manifest = stored.manifest
     print_line(
-        f"[bold]{text(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
-        f" {'not complete in' if missing or damaged else 'in'} {text(str(stored.folder))}"
+        f"[bold]{printable(manifest.name)}[/]: {manifest.encoder.representations} x {manifest.encoder.dimensions},"
+        f" {'not complete in' if missing or damaged else 'in'} {printable(str(stored.folder))}"
     )
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for role, part in manifest.parts.items():
         there = "[yellow]missing[/]" if role in missing else "[red]damaged[/]" if role in damaged else "[green]ready[/]"
-        table.add_row(text(role), there, text(part.source), text(part.licence))
+        table.add_row(printable(role), there, printable(part.source), printable(part.licence))
     console().print(table)
 
 
@@ -137,9 +135,9 @@ def print_answer(
     """Prints rankings with gallery, method and notice."""
     counts = gallery.as_dict()
     print_line(
-        f"[bold]gallery[/] {text(str(gallery))}, generation {gallery.generation}:"
+        f"[bold]gallery[/] {printable(str(gallery))}, generation {gallery.generation}:"
         f" {counts['images']:,} images of {counts['patients']:,} patients with {counts['disorders']:,} disorders,"
-        f" {text(str(gallery.encoder))}"
+        f" {printable(str(gallery.encoder))}"
     )
     console().print(f"[bold]method[/]  {', '.join(f'{name} {value}' for name, value in method.as_dict().items())}\n")
     print_rankings(rankings, evidence)
@@ -159,7 +157,7 @@ def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvide
     else:
         for ranking in rankings:
             for line in answer_in_words(ranking):
-                print_line(text(line))
+                print_line(printable(line))
             console().print(_ranking_table(ranking, evidence) if ranking.genes is None else _gene_table(ranking))
             if ranking.not_described:
                 left_out = f"{len(ranking.not_described):,} disorders are not described: "
@@ -168,20 +166,20 @@ def print_rankings(rankings: Sequence[Ranking], evidence: Sequence[DisorderEvide
 
 def _images(ranking: Ranking) -> str:
     count = len(ranking.image_ids)
-    return f"{count} images" if count > 1 else f"image {text(ranking.image_ids[0])}"
+    return f"{count} images" if count > 1 else f"image {printable(ranking.image_ids[0])}"
 
 
 def _whose(ranking: Ranking) -> str:
-    who = "query" if ranking.patient_id is None else f"patient {text(ranking.patient_id)}"
-    left_out = ", ".join(text(patient) for patient in ranking.excluded_gallery_patients)
+    who = "query" if ranking.patient_id is None else f"patient {printable(ranking.patient_id)}"
+    left_out = ", ".join(printable(patient) for patient in ranking.excluded_gallery_patients)
     return f"{who}, {_images(ranking)}" + (f" (left out of the gallery: {left_out})" if left_out else "")
 
 
 def _disorder(line: RankedDisorder | RankedGene) -> str:
     if isinstance(line, RankedGene):
-        return text(line.gene_symbol or line.disorder_name or line.disorder_id)
+        return printable(line.gene_symbol or line.disorder_name or line.disorder_id)
     ids = " ".join(part for part in (line.disorder_id, line.omim) if part)
-    return f"{text(line.disorder_name)} [dim]{text(ids)}[/]" if line.disorder_name else text(ids)
+    return f"{printable(line.disorder_name)} [dim]{printable(ids)}[/]" if line.disorder_name else printable(ids)
 
 
 def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Table:
@@ -197,7 +195,7 @@ def _ranking_table(ranking: Ranking, evidence: Sequence[DisorderEvidence]) -> Ta
             f"[bold]{line.distance:.4f}[/]",
             f"{line.centroid_distance:.4f}",
             f"{line.nearest_distance:.4f}",
-            f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
+            f"{printable(line.nearest_image_id)} ({printable(line.nearest_patient_id)})",
             f"{line.gallery_images} ({line.gallery_patients})",
             *_sureness(line, ranking),
             *([", ".join(of_photos)] if of_photos else ()),
@@ -212,10 +210,10 @@ def _gene_table(ranking: Ranking) -> Table:
         ids = " ".join(part for part in (line.entrez_id, line.hgnc_id, line.ensembl_id) if part)
         table.add_row(
             str(line.rank),
-            f"{text(line.gene_symbol)} [dim]{text(ids)}[/]" if line.gene_symbol else "[dim]no gene[/]",
+            f"{printable(line.gene_symbol)} [dim]{printable(ids)}[/]" if line.gene_symbol else "[dim]no gene[/]",
             f"[bold]{line.distance:.4f}[/]",
-            text(line.disorder_name or line.disorder_id),
-            f"{text(line.nearest_image_id)} ({text(line.nearest_patient_id)})",
+            printable(line.disorder_name or line.disorder_id),
+            f"{printable(line.nearest_image_id)} ({printable(line.nearest_patient_id)})",
             *_sureness(line, ranking),
         )
     return table
@@ -243,13 +241,12 @@ def _summary(rankings: Sequence[Ranking]) -> Table:
         shown = ranked[:lines]
         first = [" ".join([_disorder(line), f"{line.distance:.4f}", *_sureness(line, ranking)[:1]]) for line in shown]
         first += [""] * (lines - len(first))
-        left_out = [", ".join(text(patient) for patient in ranking.excluded_gallery_patients)] * excluding
-        table.add_row(text(ranking.patient_id) or "query", _images(ranking), *first, *left_out)
+        left_out = [", ".join(printable(patient) for patient in ranking.excluded_gallery_patients)] * excluding
+        table.add_row(printable(ranking.patient_id) or "query", _images(ranking), *first, *left_out)
     return table
 
 
 def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
-    """Prints what a gallery holds."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, value in {**document, "encoder": str(gallery.encoder or "none yet")}.items():
         if isinstance(value, dict):
@@ -258,13 +255,13 @@ def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
             described = "; ".join(value) or "nothing"
         else:
             described = f"{value:,}" if isinstance(value, int) else str(value)
-        table.add_row(name.replace("_", " "), text(described))
+        table.add_row(name.replace("_", " "), printable(described))
     console().print(table)
 
 
 def print_description(where: str, document: Mapping[str, Any]) -> None:
     """Prints how many disorders of a gallery are described, and which are not."""
-    console().print(f"{text(where)}: {document['described']:,} disorders described, {document['genes']:,} genes")
+    console().print(f"{printable(where)}: {document['described']:,} disorders described, {document['genes']:,} genes")
     words = {
         "without_gene": "have no gene",
         "not_described": "are not described",
@@ -276,7 +273,6 @@ def print_description(where: str, document: Mapping[str, Any]) -> None:
 
 
 def print_benchmarks(lines: Sequence[Line]) -> None:
-    """Prints times and ratios as a table."""
     headings = "", "found", "compared with", "there", "ratio", "wanted"
     table = table_of(headings, {"", "compared with", "wanted"})
     for line in lines:

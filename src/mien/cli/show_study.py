@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from mien.cli.show import SIMULATED, console, note, print_line, table_of, text
+from mien.cli.show import SIMULATED, console, note, print_line, printable, table_of
 from mien.core.errors import shown_ids
 from mien.core.study import Study
 from mien.evaluation.experiment_context import rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result
-from mien.report.evaluation import NORMALISED
+from mien.report.evaluation import NORMALISED, p_value_text
+from mien.report.report_folder import PAGE
 
 if TYPE_CHECKING:
     from mien.evaluation.calibration_measures import CalibrationMeasures
@@ -27,9 +28,9 @@ def print_study(study: Study, protocol: dict[str, Any]) -> None:
     if study.simulated:
         print_line(SIMULATED)
     print_line(
-        f"[bold]study[/]    {text(study.source)}: {protocol['images']:,} images, {protocol['folds']} folds,"
+        f"[bold]study[/]    {printable(study.source)}: {protocol['images']:,} images, {protocol['folds']} folds,"
         f"{f' galleries thinned to {study.gallery_patients} patients per disorder,' if study.gallery_patients else ''}"
-        f" {text(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n"
+        f" {printable(str(study.encodings.encoder))}\n[bold]measure[/]  {protocol['measure']}\n"
     )
     both = protocol["tested_and_in_gallery"]
     if count := len(both["patient_ids"]):
@@ -68,7 +69,8 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
             if beside:
                 printed = published_accuracy(result.set, result.method)
                 tops.insert(1, f"[dim]{printed.top1:.2f}[/]" if printed else "")
-            table.add_row(str(result.method), *tops, *_differences(result), p_value(result.p_top5))
+            p_value = "" if result.p_top5 is None else p_value_text(result.p_top5)
+            table.add_row(str(result.method), *tops, *_differences(result), p_value)
         console().print(table)
         console().print()
 
@@ -79,7 +81,7 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
     table = table_of(["set", *measures], {"set"})
     for row in rows:
         table.add_row(
-            text(f"{row.set} {row.group}".strip()),
+            printable(f"{row.set} {row.group}".strip()),
             f"{row.patients:,}",
             f"{row.top1:.1f} ({row.top1_low:.1f} to {row.top1_high:.1f})",
             f"{row.negative_log_likelihood:.3f}",
@@ -99,7 +101,7 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
 
 
 def print_sizes(rows: Sequence[SizeStudyRow]) -> None:
-    """Prints methods that know the size of a gallery beside `full`."""
+    """Prints the methods that use gallery sizes, compared with `full`."""
     words = "gallery patients", "method", "measure"
     table = table_of([*words, "value", "to full", "95 %: patients drawn", "and disorders"], words)
     for row in rows:
@@ -113,17 +115,8 @@ def _range(of: Sequence[Any]) -> str:
     return f"{of[0]:+.2f} to {of[1]:+.2f}"
 
 
-def p_value(value: float | None) -> str:
-    """A p-value as the paper prints it.
-
-    >>> p_value(0.0004), p_value(0.0312), p_value(None)
-    ('<0.001', '0.031', '')
-    """
-    return "" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def print_reproduction(done: Reproduction, out: Path) -> None:
-    """Prints the findings of a whole study."""
+    """Prints accuracies, the statements of the paper that hold, and how far results are from the published ones."""
     from mien.evaluation.agreement import mean_absolute_error, worst  # noqa: PLC0415 scipy is heavy
 
     print_study(done.study, done.protocol)
@@ -144,7 +137,7 @@ def print_reproduction(done: Reproduction, out: Path) -> None:
         f" {mean_absolute_error(done.cells):.2f} points, largest {off.error:+.2f}"
         f" ({off.set}, {off.fusion} x {off.score}, top-{off.top})"
     )
-    console().print(f"[bold]{text(str(out / 'index.html'))}[/]")
+    console().print(f"[bold]{printable(str(out / PAGE))}[/]")
 
 
 def _size(result: Result) -> str:

@@ -13,7 +13,7 @@ from mien.core.roster import Roster
 from mien.core.study import Study
 from mien.storage.formats.gmdb_folder import ENCODINGS, write_gmdb
 from mien.storage.outputs import refuse_existing
-from mien.version import __version__
+from mien.version import TOOL
 
 
 def simulate(
@@ -44,13 +44,12 @@ def _print_result(out: Path, study: Study, seed: int, *, json: bool) -> None:
         "folds": len(study.folds),
     }
     following = ["mien", "evaluate", "--gmdb", str(out), "--encodings", str(out / ENCODINGS)]
-    tool = {"name": "mien", "version": __version__}
-    about = {"tool": tool, "out": str(out), "source": study.source, "seed": seed, "simulated": True}
+    about = {"tool": TOOL, "out": str(out), "source": study.source, "seed": seed, "simulated": True}
     show.print_result(
         {**about, **counts, "next": following},
-        f"{show.text(str(out))}: {counts['images']:,} images of {counts['patients']:,} patients with"
-        f" {counts['disorders']:,} disorders, in {counts['folds']} folds ({show.text(study.source)})",
+        f"{show.printable(str(out))}: {counts['images']:,} images of {counts['patients']:,} patients with"
+        f" {counts['disorders']:,} disorders, in {counts['folds']} folds ({show.printable(study.source)})",
         show.SIMULATED,
-        f"Next: [cyan]{show.text(shlex.join(following))}[/]",
+        f"Next: [cyan]{show.printable(shlex.join(following))}[/]",
         as_json=json,
     )

@@ -112,7 +112,7 @@ def train(
     facts = {"encoder": stored.manifest.encoder.as_dict(), "device": runs_on}
     show.print_result(
         {**facts, "folder": str(out), "last": last._asdict()},
-        f"{show.text(str(out))}: {stored.manifest.models[0].file}, encoder.json, training.csv, training.png",
+        f"{show.printable(str(out))}: {stored.manifest.models[0].file}, encoder.json, training.csv, training.png",
         f"validation after {last.epoch} epochs, mean over {len(data.classes)} disorders:"
         f" top-1 {last.validation_top1:.1f} %, top-5 {last.validation_top5:.1f} %",
         as_json=json,

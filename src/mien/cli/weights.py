@@ -55,7 +55,7 @@ def get(
         with show.progress("getting weights") as report:
             stored = get_encoder(stored, read_tensors, report, package)
     stored.load()
-    words = f"{show.text(stored.manifest.name)} is ready in {show.text(str(stored.folder))}"
+    words = f"{show.printable(stored.manifest.name)} is ready in {show.printable(str(stored.folder))}"
     document = {"encoder": stored.manifest.encoder.as_dict(), "folder": str(stored.folder)}
     show.print_result(document, words, as_json=json)
 
@@ -96,7 +96,7 @@ def convert(
         write_whole(out, content)
         written = out
     document = {"file": str(file), "out": str(written), "bytes": len(content)}
-    show.print_result(document, f"{show.text(str(written))}: {len(content):,} bytes", as_json=json)
+    show.print_result(document, f"{show.printable(str(written))}: {len(content):,} bytes", as_json=json)
 
 
 @app.command()
@@ -110,7 +110,7 @@ def verify(encoder: EncoderName = "mobilefacenet", json: options.JsonOption = Fa
     except (WeightsError, InvalidFileError) as error:
         problems.append(str(error))
     lines = "".join(problems or [f"{encoder}: sound"]).splitlines()
-    show.print_result({"sound": not problems, "problems": problems}, *map(show.text, lines), as_json=json)
+    show.print_result({"sound": not problems, "problems": problems}, *map(show.printable, lines), as_json=json)
     if problems:
         raise typer.Exit(1)
 

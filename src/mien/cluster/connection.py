@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from mien.cluster.workers import Cluster
+from mien.cluster.workers import Cluster, version_here
 from mien.core.errors import ClusterError, shown
 from mien.version import __version__
 
 LOCAL = "local"
 SECONDS_TO_CONNECT = 30
 SCHEMES = ("tcp", "tls")
-# questions hold the rows of many queries on purpose: Dask need not warn of large messages
+# questions hold the rows of many queries on purpose: Dask must not warn of large messages
 CONFIG = {"distributed.admin.large-graph-warning-threshold": "1 GB"}
 # no status pages
 LOCAL_CONFIG: dict[str, Any] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
@@ -40,7 +40,7 @@ def connected(where: str, say: Callable[[str], None] = lambda _line: None) -> It
 
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(CONFIG))
-        stack.enter_context(_quiet())
+        stack.enter_context(_silenced_loggers())
         address = _address(where, stack)
         try:
             client = stack.enter_context(Client(address, timeout=SECONDS_TO_CONNECT))
@@ -80,7 +80,7 @@ def _local_cluster() -> Iterator[Any]:
         tempfile.TemporaryDirectory(prefix="mien-cluster-") as folder,
         dask.config.set({**LOCAL_CONFIG, "temporary-directory": folder}),
     ):
-        with _on_signal(signal.SIGINT, signal.SIG_IGN):  # workers inherit it: this process ends them
+        with _on_signal(signal.SIGINT, signal.SIG_IGN):  # workers inherit it: Ctrl-C ends this process, which ends them
             cluster = LocalCluster(
                 n_workers=os.cpu_count() or 1,
                 threads_per_worker=1,
@@ -111,7 +111,7 @@ def _end(number: int, _frame: object) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silenced_loggers() -> Iterator[None]:
     levels = {name: logging.getLogger(name).level for name in LOGGERS}
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -124,7 +124,8 @@ def _quiet() -> Iterator[None]:
 
 def _require_same_version(cluster: Cluster) -> None:
     """Refuses workers with another version of mien: they run its functions by name."""
-    for address, version in cluster.versions().items():
-        if version != __version__:
-            found = f"mien {version}" if version else "no mien"
+    cluster.require_workers()
+    for address, answer in cluster.client.run(version_here, on_error="return").items():
+        if answer != __version__ and not isinstance(answer, OSError):  # an OSError: the worker was just lost
+            found = f"mien {answer}" if isinstance(answer, str) else "no mien"
             raise ClusterError(f"worker {address} has {found}, here is {__version__}: install the same version there")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mien.cluster.workers import Cluster, on_worker
+from mien.cluster.workers import Cluster, naming_the_worker
 from mien.core.errors import GalleryError
 from mien.core.index import GalleryIndex
 from mien.storage.database import State
@@ -29,13 +29,13 @@ def open_galleries(cluster: Cluster, directories: Sequence[Path]) -> ShardedGall
 
 def state_on_worker(directory: Path) -> State:
     """The newest state of a gallery, as a worker sees it."""
-    with on_worker():
+    with naming_the_worker():
         return state_of(directory)
 
 
 def index_on_worker(directory: Path, state: State) -> GalleryIndex:
     """Opens a gallery's index on a worker; refuses one that has changed since the state was read."""
-    with on_worker():
+    with naming_the_worker():
         gallery = Gallery.open(directory)
         if (gallery.generation, gallery.fingerprint) != (state.generation, state.fingerprint):
             raise GalleryError(f"{directory}: the gallery was changed in the middle of the work: ask again")

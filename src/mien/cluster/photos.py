@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from mien.cluster.workers import Cluster, killed, on_worker
+from mien.cluster.workers import Cluster, killed_workers_message, naming_the_worker
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidPhotoError
 from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, Photo, PhotoEncoder, RefusedPhoto, Result, read_photo
@@ -24,7 +24,7 @@ class ClusterEncoder:
 
     @classmethod
     def of(cls, cluster: Cluster, stored: StoredEncoder) -> ClusterEncoder:
-        """Names the encoder to the workers by its name, or by its folder where the name is not known."""
+        """Workers find the encoder by its name; if it has no known name, by its folder."""
         named = stored.address == stored.manifest.name
         return cls(cluster, stored.manifest.encoder, stored.address if named else str(stored.folder.resolve()))
 
@@ -37,13 +37,13 @@ class ClusterEncoder:
 
     def _one_by_one(self, batch: Sequence[Photo], error: Exception) -> Iterator[Result]:
         """Encodes the photos of a batch that killed its workers one by one; refuses those that kill them again."""
-        if not killed(error):
+        if not killed_workers_message(error):
             raise error
         for photo in batch:
             [answer] = self.cluster.run_in_order(encode_on_worker, [self._task([photo])])
             if isinstance(answer, list):
                 yield from answer
-            elif reason := killed(answer):
+            elif reason := killed_workers_message(answer):
                 yield RefusedPhoto(photo.image_id, f"{reason}: try it alone, or make it smaller")
             else:
                 raise answer
@@ -61,7 +61,7 @@ def _with_bytes(photo: Photo) -> Photo | RefusedPhoto:
 
 def encode_on_worker(photos: Sequence[Photo | RefusedPhoto], address: str, expected: Encoder) -> list[Result]:
     """Encodes a few photos on a worker; photos that could not be read stay refused."""
-    with on_worker():
+    with naming_the_worker():
         encoder = _loaded(address, expected)
     encoded = iter(encoder.encode_batch([photo for photo in photos if isinstance(photo, Photo)]))
     return [next(encoded) if isinstance(photo, Photo) else photo for photo in photos]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mien.cluster.workers import Cluster, on_worker
+from mien.cluster.workers import Cluster, naming_the_worker
 from mien.core.cohort import Encodings
 from mien.core.errors import InvalidStudyError
 from mien.core.gallery_parts import Parts
@@ -47,7 +47,7 @@ def images_on_worker(
     read: Read, image_ids: Collection[str], galleries: Sequence[Gallery], expected: str
 ) -> GalleryImages:
     """Reads a worker's part of the galleries; refuses embeddings that differ from those of the asking machine."""
-    with on_worker():
+    with naming_the_worker():
         own = read(image_ids)
         if digest(own) != expected:
             raise InvalidStudyError(
@@ -67,11 +67,9 @@ def digest(encodings: Encodings) -> str:
 
 
 def images_of_file(image_ids: Collection[str], path: Path) -> Encodings:
-    """Some images of a file."""
     return read_encodings(path, wanted=image_ids, labelled=False).encodings
 
 
 def simulated_images(image_ids: Collection[str], seed: int, growth: int) -> Encodings:
-    """Some images of a simulated GMDB."""
     every = simulated_gmdb(seed, growth=growth).encodings
     return every.only([row for row, image_id in enumerate(every.image_ids) if image_id in image_ids])

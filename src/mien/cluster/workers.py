@@ -47,7 +47,7 @@ def version_here() -> str:
 
 
 @contextmanager
-def on_worker() -> Iterator[None]:
+def naming_the_worker() -> Iterator[None]:
     """Adds the worker's name to errors that are raised on it."""
     try:
         yield
@@ -62,13 +62,6 @@ class Cluster:
     def __init__(self, client: Any, say: Callable[[str], None]) -> None:
         self.client = client
         self.say = say
-
-    def versions(self) -> dict[str, str | None]:
-        """The version of mien of each worker; None where there is none."""
-        self.require_workers()
-        answers = self.client.run(version_here, on_error="return")
-        told = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}  # just lost
-        return {address: answer if isinstance(answer, str) else None for address, answer in told.items()}
 
     @property
     def threads(self) -> int:
@@ -102,14 +95,14 @@ class Cluster:
             yield self._outcome(under_way.popleft())
 
     def _outcome(self, future: Any) -> Any:
-        with explained():
+        with translating_dask_errors():
             while not self.wait_for([future]):
                 pass
             error = future.exception()
             return future.result() if error is None else error
 
     def wait_for(self, futures: list[Any]) -> bool:
-        """Waits a while for results. Returns whether they are there; raises ClusterError if no worker comes."""
+        """Waits two seconds for results; returns whether all are there. Raises ClusterError if no worker is left."""
         from distributed import wait  # noqa: PLC0415 heavy
 
         try:
@@ -138,7 +131,7 @@ class PartsOnWorkers(Parts[Part]):
         self.loads = loads
         self.worker_of: dict[int, str] = {}
         self.held: dict[int, Any] = {}
-        with explained():
+        with translating_dask_errors():
             self._place(range(len(loads)))
 
     def __len__(self) -> int:
@@ -151,7 +144,7 @@ class PartsOnWorkers(Parts[Part]):
     def combined(
         self, asks: Sequence[Callable[[Part], Answer]], combine: Callable[[Sequence[Answer]], Combined]
     ) -> list[Combined]:
-        """Combines all parts' answers to each question on some worker; as many at a time as there are workers."""
+        """Combines all parts' answers to each question, on a worker; as many questions at a time as workers."""
 
         def submit_combined(number: int) -> Any:
             answers = [self._asked(part, asks[number]) for part in range(len(self.loads))]
@@ -162,9 +155,9 @@ class PartsOnWorkers(Parts[Part]):
         return [whole for wave in waves for whole in self._results(wave, submit_combined)]
 
     def _results(self, tasks: Sequence[int], submit: Callable[[int], Any]) -> list[Any]:
-        """The results of tasks that ask parts. After the loss of a worker, missing results are asked for again."""
+        """Submits tasks that ask parts, and collects the results. If a worker is lost, asks for missing ones again."""
         results: dict[int, Any] = {}
-        with explained():
+        with translating_dask_errors():
             futures = {task: submit(task) for task in tasks}
             while futures:
                 if self.cluster.wait_for(list(futures.values())):
@@ -176,7 +169,7 @@ class PartsOnWorkers(Parts[Part]):
 
     @staticmethod
     def _fetch(futures: dict[int, Any], results: dict[int, Any]) -> None:
-        """Moves results from the workers to here; stops where one does not come in time."""
+        """Moves finished results from `futures` to `results`; stops at the first that does not arrive in time."""
         for task in list(futures):
             try:
                 results[task] = futures[task].result(timeout=SECONDS_TO_FETCH)
@@ -204,7 +197,7 @@ class PartsOnWorkers(Parts[Part]):
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def translating_dask_errors() -> Iterator[None]:
     """Translates errors of Dask into ClusterError, with advice."""
     from distributed import KilledWorker  # noqa: PLC0415 heavy
     from distributed.comm import CommClosedError  # noqa: PLC0415
@@ -212,12 +205,12 @@ def explained() -> Iterator[None]:
     try:
         yield
     except KilledWorker as error:
-        raise ClusterError(f"{killed(error)}: have they memory enough?") from error
+        raise ClusterError(f"{killed_workers_message(error)}: have they memory enough?") from error
     except (CancelledError, CommClosedError, OSError) as error:
         raise ClusterError(f"the scheduler is gone ({type(error).__name__}): start the cluster again") from error
 
 
-def killed(error: Exception) -> str | None:
+def killed_workers_message(error: Exception) -> str | None:
     """The message for a task that killed its workers; None for any other error."""
     from distributed import KilledWorker  # noqa: PLC0415 heavy
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,14 +24,13 @@ from mien.evaluation.cohort_rows import (
 )
 from mien.evaluation.experiment_context import rows_of
 from mien.report.cohort_figures import FIGURES
-from mien.report.evaluation import as_row
+from mien.report.evaluation import as_row, p_equals, p_value_text
 from mien.report.figures.style import draw_and_save
 from mien.report.page import data_address, environment
-from mien.report.rankings import separated
-from mien.report.reproduction import PAGE, RESULTS
-from mien.report.tables import Column, Shown
+from mien.report.report_folder import PAGE, write_results
+from mien.report.tables import Column, TableCell
 from mien.storage.sharded import AnyGallery
-from mien.version import __version__
+from mien.version import TOOL, __version__
 
 MOST_PAIRS = 20  # on the page; the table has all
 MOST_IN_CAPTION = 5  # groups
@@ -42,7 +40,7 @@ MANY_PHOTOS = 2  # times as many as a gallery patient has on average
 def cohort_document(analysis: CohortAnalysis, gallery: AnyGallery) -> dict[str, Any]:
     """The analysis as plain values, for JSON."""
     return {
-        "tool": {"name": "mien", "version": __version__, "numpy": np.__version__, "scipy": scipy.__version__},
+        "tool": {**TOOL, "numpy": np.__version__, "scipy": scipy.__version__},
         "gallery": gallery.as_dict(),
         "protocol": dict(analysis.facts),
         **{name: [as_row(row) for row in rows] for name, rows in analysis.tables.items()},
@@ -54,17 +52,7 @@ def write_cohort(out: Path, analysis: CohortAnalysis, gallery: AnyGallery) -> No
     """Writes all files into a folder that only its owner can read, because they name patients."""
     out.mkdir(parents=True, exist_ok=True, mode=0o700)
     document, tables = cohort_document(analysis, gallery), analysis.tables
-    # first, because it marks the folder as a report: a run that is cut short can be repeated
-    (out / RESULTS).write_text(json.dumps(document, indent=1) + "\n")
-    for folder, known in (("tables", tables), ("figures", FIGURES)):
-        (out / folder).mkdir(exist_ok=True)
-        for old in (out / folder).iterdir():  # of an earlier report
-            if old.stem in known:
-                old.unlink()
-    for name, rows in tables.items():
-        if rows:
-            flat = [{field: _flat(value) for field, value in as_row(row).items()} for row in rows]
-            (out / "tables" / f"{name}.csv").write_text(separated(flat, delimiter=","), newline="")
+    write_results(out, document, tables, known_tables=tables, figures=FIGURES)
     tested = any(group.mean_distance is not None for group in rows_of(tables, "groups", GroupResult))
     drawn = {name: draw for name, draw in FIGURES.items() if tested or name in {"ranks", "map"}}
     note = f"mien {__version__} · seed {analysis.facts['seed']}"
@@ -113,22 +101,23 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
     alike = group.p_holm < SHOWN
     answer = f"{'' if alike else 'not shown to be '}more alike than gallery patients with different disorders"
     matched = "" if group.p_matched is not None else "; sex, age and ancestry were not matched"
-    lines = [f"{group.patients} patients, {answer} ({_p(group.p_holm)}, corrected for the number of groups{matched})."]
+    corrected = f"{p_equals(group.p_holm)}, corrected for the number of groups"
+    lines = [f"{group.patients} patients, {answer} ({corrected}{matched})."]
     of_group = [line for line in near if line.group == group.group]
     if group.no_known_disorder_close is not None:
-        lines.append(_fits(group, [line for line in of_group if (line.p_value or 0) >= SHOWN]))
+        lines.append(_fitting_disorders(group, [line for line in of_group if (line.p_value or 0) >= SHOWN]))
     if alike and group.hangs_on is not None:
         lines.append(f"The likeness hangs on one patient: without {group.hangs_on} it is no longer shown.")
     elif alike and group.p_without_one is not None:
-        largest = f"largest {_p(group.p_without_one)}, uncorrected"
+        largest = f"largest {p_equals(group.p_without_one)}, uncorrected"
         lines.append(f"The likeness holds whichever patient is left out ({largest}).")
     if group.p_matched is not None:
-        lines.append(f"Against patients of the same sex and age: {_p(group.p_matched)}.")
-    if alike:  # who are not alike cannot be more alike than like others
+        lines.append(f"Against patients of the same sex and age: {p_equals(group.p_matched)}.")
+    if alike:  # a group that is not alike has no likeness to compare with
         lines += _against_known(of_group)
     if group.p_between_holm is not None:
         more = "are closer" if group.p_between_holm < SHOWN else "are not shown to be closer"
-        p_value = f"{_p(group.p_between_holm)}, corrected"
+        p_value = f"{p_equals(group.p_between_holm)}, corrected"
         lines.append(f"They {more} to each other than to the cohort's other patients ({p_value}).")
     same, different = (100 * (share or 0) for share in (group.same_disorder_share, group.different_disorder_share))
     lines.append(
@@ -140,27 +129,29 @@ def group_in_words(group: GroupResult, near: Sequence[NearDisorder] = ()) -> lis
     return lines
 
 
-def _fits(group: GroupResult, likely: Sequence[NearDisorder]) -> str:
+def _fitting_disorders(group: GroupResult, likely: Sequence[NearDisorder]) -> str:
     """Which disorders of the gallery could be the group's, by its patients' prediction sets."""
     if group.no_known_disorder_close:
         return (
             "None of the gallery's disorders fits the whole group: each is in the prediction sets of too few patients."
             " A single patient may still have one, and other disorders were not compared."
         )
-    sets = [f"in the prediction sets of {line.patients_with_it} of {group.patients} patients" for line in likely]
-    names = [f"{line.disorder_name or line.disorder_id} ({of})" for line, of in zip(likely, sets, strict=True)]
+    names = []
+    for line in likely:
+        patients = f"{line.patients_with_it} of {group.patients} patients"
+        names.append(f"{line.disorder_name or line.disorder_id} (in the prediction sets of {patients})")
     return f"Of the gallery's disorders, this fits the group: {', '.join(names) or 'one that is farther away'}."
 
 
 def _against_known(near: Sequence[NearDisorder]) -> list[str]:
-    """Whether a group that is alike is more like itself than like the patients of the known disorders near it."""
+    """Compares a group whose patients are alike with gallery patients of the known disorders near it."""
     compared = [line for line in near if line.p_between_holm is not None]
     nearer = [line for line in compared if (line.between_distance or 0) <= (line.within_distance or 0)]
     tested = [line for line in compared if line not in nearer]
     apart = [line for line in tested if (line.p_between_holm or 0) < SHOWN]
     said = []
     if apart:
-        largest = _p(max(line.p_between_holm or 0 for line in apart))
+        largest = p_equals(max(line.p_between_holm or 0 for line in apart))
         count = f"all {len(apart)}" if len(apart) == len(near) else f"{len(apart)} of the {len(near)}"
         said.append(
             f"They are closer to each other than to gallery patients of {count} nearest known disorders"
@@ -177,9 +168,11 @@ def _against_known(near: Sequence[NearDisorder]) -> list[str]:
 
 def _names(lines: Sequence[NearDisorder], *, with_p: bool = True) -> str:
     """Disorders, with the p-value of the comparison or without."""
-    names = [line.disorder_name or line.disorder_id for line in lines]
-    values = [f" ({_p(line.p_between_holm)})" if with_p and line.p_between_holm is not None else "" for line in lines]
-    return ", ".join(f"{name}{p}" for name, p in zip(names, values, strict=True))
+    names = []
+    for line in lines:
+        p_value = f" ({p_equals(line.p_between_holm)})" if with_p and line.p_between_holm is not None else ""
+        names.append(f"{line.disorder_name or line.disorder_id}{p_value}")
+    return ", ".join(names)
 
 
 def captions(groups: Sequence[GroupResult], near: Sequence[NearDisorder], facts: Mapping[str, Any]) -> dict[str, str]:
@@ -216,22 +209,6 @@ class _Field(NamedTuple):
     numeric: bool = True
 
 
-def _p(value: float) -> str:
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
-
-
-def _flat(value: Any) -> Any:
-    return "; ".join(value) if isinstance(value, tuple) else value
-
-
-def _three(value: float) -> str:
-    return f"{value:.3f}"
-
-
-def _small(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
 FILES = {  # of the tables, as the page offers them
     "groups": "every number of the groups",
     "near_disorders": "known disorders near each group",
@@ -246,44 +223,44 @@ FILES = {  # of the tables, as the page offers them
 NUMBERS = {
     "group": _Field("Group", str, numeric=False),
     "patients": _Field("Patients", str),
-    "mean_distance": _Field("Mean\ndistance", _three),
-    "random_mean": _Field("of random\npatients", _three),
+    "mean_distance": _Field("Mean\ndistance", "{:.3f}".format),
+    "random_mean": _Field("of random\npatients", "{:.3f}".format),
     "effect": _Field("Effect", "{:.2f}".format),
     "ci_low": _Field("95 %\nfrom", "{:.2f}".format),
     "ci_high": _Field("to", "{:.2f}".format),
-    "p_value": _Field("p", _small),
-    "p_holm": _Field("p, for all\ngroups (Holm)", _small),
-    "p_matched": _Field("p, same sex\nand age", _small),
-    "p_without_one": _Field("p without one\npatient, at most", _small),
-    "p_between_holm": _Field("p against other\ngroups (Holm)", _small),
+    "p_value": _Field("p", p_value_text),
+    "p_holm": _Field("p, for all\ngroups (Holm)", p_value_text),
+    "p_matched": _Field("p, same sex\nand age", p_value_text),
+    "p_without_one": _Field("p without one\npatient, at most", p_value_text),
+    "p_between_holm": _Field("p against other\ngroups (Holm)", p_value_text),
 }
 NEAR = {
     "group": _Field("Group", str, numeric=False),
     "rank": _Field("Rank", str),
     "disorder_id": _Field("Disorder", str, numeric=False),
     "disorder_name": _Field("Name", str, numeric=False),
-    "distance": _Field("Distance", _three),
+    "distance": _Field("Distance", "{:.3f}".format),
     "gallery_patients": _Field("Gallery\npatients", str),
-    "within_distance": _Field("Mean distance of\nthe group, one\nphoto of each", _three),
-    "between_distance": _Field("To these, one\nphoto of each", _three),
-    "p_between_holm": _Field("p, apart from\nthese (Holm)", _small),
+    "within_distance": _Field("Mean distance of\nthe group, one\nphoto of each", "{:.3f}".format),
+    "between_distance": _Field("To these, one\nphoto of each", "{:.3f}".format),
+    "p_between_holm": _Field("p, apart from\nthese (Holm)", p_value_text),
     "patients_with_it": _Field("Patients with it in\ntheir prediction set", str),
-    "p_value": _Field("p of so few, if\nit were theirs\n(uncorrected)", _small),
+    "p_value": _Field("p of so few, if\nit were theirs\n(uncorrected)", p_value_text),
 }
 PAIRS = {
     "patient_id": _Field("Patient", str, numeric=False),
     "other_id": _Field("Patient", str, numeric=False),
-    "distance": _Field("Distance", _three),
+    "distance": _Field("Distance", "{:.3f}".format),
     "rank": _Field("Rank of the second\nin the first's list", "{:,}".format),
     "rank_back": _Field("Rank of the first\nin the second's list", "{:,}".format),
     "p_value": _Field("p", "{:.2g}".format),
-    "q_value": _Field("False discovery\nrate", _small),
+    "q_value": _Field("False discovery\nrate", p_value_text),
 }
 CLUSTERS = {
     "cluster": _Field("Cluster", str),
     "patient_ids": _Field("Patients", ", ".join, numeric=False),
-    "mean_distance": _Field("Mean\ndistance", _three),
-    "largest_q": _Field("False discovery\nrate, at most", _small),
+    "mean_distance": _Field("Mean\ndistance", "{:.3f}".format),
+    "largest_q": _Field("False discovery\nrate, at most", p_value_text),
     "nearest_disorders": _Field("Known disorders nearby", ", ".join, numeric=False),
 }
 
@@ -293,7 +270,7 @@ def _columns(rows: Sequence[NamedTuple], fields: Mapping[str, _Field]) -> list[C
     columns = []
     for name, field in fields.items():
         values = [getattr(row, name) for row in rows]
-        cells = [Shown("" if value is None else field.text(value)) for value in values]
+        cells = [TableCell("" if value is None else field.text(value)) for value in values]
         if any(cell.text for cell in cells):
             columns.append(Column(field.heading, field.numeric, cells))
     return columns

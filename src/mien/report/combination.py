@@ -14,9 +14,9 @@ from mien.core.combination import combined_probabilities, mean_log10_ratio
 from mien.core.errors import InvalidFileError
 from mien.report.rankings import DIGITS
 from mien.storage.formats.lirical import Lirical
-from mien.version import __version__
+from mien.version import TOOL
 
-WHOLE = 0.99  # of the probability is in an answer that lists all disorders but those of the patient's own
+WHOLE = 0.99  # of the probability: an answer has more if it lacks only disorders of the patient's own
 LINE = {"rank", "disorder_id", "disorder_name", "omim"}
 SURENESS = {"log10_likelihood_ratio", "probability"}
 BOTH = ["face", "lirical"]
@@ -50,9 +50,10 @@ def read_answer(path: Path) -> dict[str, Any]:
 
 
 def combined_document(answer: Mapping[str, Any], lirical: Lirical, weight: float) -> dict[str, Any]:
-    """All disorders of either side. What one side does not know has its ratio 1 there, and is marked.
+    """Joins the disorders of both sides. One that a side does not know has the likelihood ratio 1 there.
 
-    Diseases that only LIRICAL knows share what the face leaves for none of these, equally, with what neither knows.
+    What the face leaves for none of these is shared equally by the diseases that only LIRICAL knows and, as one more
+    share, by all that neither knows.
     """
     [query] = answer["queries"]
     lines = [_of_face(line, lirical) for line in query["disorders"]]
@@ -69,7 +70,7 @@ def combined_document(answer: Mapping[str, Any], lirical: Lirical, weight: float
     none = sum((one for line, one in zip(lines, after, strict=True) if line["known_to"] == ["lirical"]), rest)
     order = range(len(lines)) if weight == 0 else np.argsort([-one for one in after], kind="stable").tolist()
     return {
-        "tool": {"name": "mien", "version": __version__},
+        "tool": TOOL,
         "patient_id": query["patient_id"],
         **{name: answer[name] for name in ("method", "gallery")},
         "lirical": {
@@ -89,7 +90,7 @@ def _rounded(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_face(line: Mapping[str, Any], lirical: Lirical) -> dict[str, Any]:
-    """A disorder of the gallery. It may be several diseases; a phenotypic series is none of its members."""
+    """A disorder of the gallery. It may be several diseases; a phenotypic series does not stand for its members."""
     curie = line.get("curie") or line["omim"]
     ratios = [lirical.log10_ratio_of[each] for each in (curie or "").split() if each in lirical.log10_ratio_of]
     return {

@@ -14,7 +14,7 @@ from mien.evaluation.bootstrap import RESAMPLES
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.results import PatientRank, Result, not_in_gallery
 from mien.report.rankings import write_rows
-from mien.version import __version__
+from mien.version import TOOL, __version__
 
 DIGITS = 6  # further digits of a mean are noise
 NORMALISED = (  # the figures: scripts/normalised.py
@@ -44,34 +44,31 @@ def write_ranks(path: Path, document: Mapping[str, Any], ranks: Iterable[Patient
     write_rows(path, {**document, "ranks": rows}, (row | provenance for row in rows))
 
 
-def beyond_document(study: Study, name: str, rows: Sequence[NamedTuple], *, seed: int) -> dict[str, Any]:
-    """Rows that the paper has no counterpart of, as plain values."""
-    protocol = {
+def beyond_paper_document(study: Study, name: str, rows: Sequence[NamedTuple], *, seed: int) -> dict[str, Any]:
+    """Rows of an evaluation that the paper does not have, as plain values."""
+    return _document({**_facts_of(study), "seed": seed}, name, rows)
+
+
+def _document(protocol: dict[str, Any], name: str, rows: Sequence[NamedTuple]) -> dict[str, Any]:
+    return {"tool": TOOL, "protocol": protocol, name: [as_row(row) for row in rows], "notice": NOTICE}
+
+
+def _facts_of(study: Study) -> dict[str, Any]:
+    return {
         "source": study.source,
         "simulated": study.simulated,
         "encoder": study.encodings.encoder.as_dict(),
         "folds": len(study.folds),
         "gallery_patients_per_disorder": study.gallery_patients or "all",
-        "seed": seed,
     }
-    return _document(protocol, name, rows)
-
-
-def _document(protocol: dict[str, Any], name: str, rows: Sequence[NamedTuple]) -> dict[str, Any]:
-    tool = {"name": "mien", "version": __version__}
-    return {"tool": tool, "protocol": protocol, name: [as_row(row) for row in rows], "notice": NOTICE}
 
 
 def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_image: bool = False) -> dict[str, Any]:
     """Everything that must be known to get the same numbers again."""
     return {
-        "source": study.source,
-        "simulated": study.simulated,
-        "encoder": study.encodings.encoder.as_dict(),
+        **_facts_of(study),
         "normalised": study.encodings.normalised,
         "images": len(study.encodings.image_ids),
-        "folds": len(study.folds),
-        "gallery_patients_per_disorder": study.gallery_patients or "all",
         "frequent": f"more than {MOST_PATIENTS_OF_RARE} patients",
         "measure": "images within disorder" if per_image else "images within patient, patients within disorder",
         "bootstrap": {"resamples": RESAMPLES, "seed": seed, "stages": ["disorders", "patients within disorder"]},
@@ -82,6 +79,24 @@ def protocol_document(study: Study, comparison: Comparison, *, seed: int, per_im
             "of_fold": {str(fold): list(both) for fold, both in enumerate(study.tested_and_in_gallery) if both},
         },
     }
+
+
+def p_value_text(value: float) -> str:
+    """A p-value as the paper prints it.
+
+    >>> p_value_text(0.0004), p_value_text(0.0312)
+    ('<0.001', '0.031')
+    """
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def p_equals(value: float) -> str:
+    """A p-value with its name, for the middle of a sentence.
+
+    >>> p_equals(0.0004), p_equals(0.0312)
+    ('p < 0.001', 'p = 0.031')
+    """
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def as_row(row: NamedTuple) -> dict[str, Any]:

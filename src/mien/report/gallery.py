@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mien.storage.gallery import Gallery
-from mien.version import __version__
+from mien.version import TOOL
 
 
 def gallery_document(gallery: Gallery) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def gallery_document(gallery: Gallery) -> dict[str, Any]:
         if len(disorders) > 1
     }
     return {
-        "tool": {"name": "mien", "version": __version__},
+        "tool": TOOL,
         **gallery.as_dict(),
         "patients_with_several_images": int((images_of_patient > 1).sum()),
         "patients_with_two_disorders": len(two_disorders),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mien.core.errors import MienError
-from mien.report.rankings import BANDS, separated
+from mien.report.rankings import BANDS, csv_text
 
 OFFICIAL_DIGITS = 3
 LARGEST_FOR_VARFISH = 1.3  # its score is 1.3 minus the distance, and 0 of a gene that is not in the list
@@ -37,17 +37,16 @@ class Export(NamedTuple):
 def gm_service(document: Mapping[str, Any], _project: str) -> Export:
     """The answer of the official service, for one patient."""
     gallery = document["gallery"]
-    encoder = gallery["encoder"] or {}
-    version = " ".join(filter(None, (encoder.get("name"), (encoder.get("weights_sha256") or "")[:12])))
-    answer = official_answer(_only_query(document), version, str(gallery["generation"]))
+    answer = official_answer(_only_query(document), gallery["encoder"] or {}, gallery["generation"])
     return Export(f"{json.dumps(answer, indent=1)}\n")
 
 
-def official_answer(query: Mapping[str, Any], model_version: str, gallery_version: str) -> dict[str, Any]:
+def official_answer(query: Mapping[str, Any], encoder: Mapping[str, Any], generation: int) -> dict[str, Any]:
     """A query under the keys of the official service."""
+    version = encoder.get("name"), (encoder.get("weights_sha256") or "")[:12]
     return {
-        "model_version": model_version,
-        "gallery_version": gallery_version,
+        "model_version": " ".join(filter(None, version)),
+        "gallery_version": str(generation),
         "suggested_genes_list": [_official_gene(line) for line in query.get("genes", ())],
         "suggested_syndromes_list": [_official_syndrome(line) for line in query["disorders"]],
     }
@@ -70,7 +69,7 @@ def _official_syndrome(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _official_evidence(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The distance twice, as there, and whose it is. A coarse answer has the end of the band as the distance."""
+    """The distance, under two keys as in the official service. A coarse answer has the end of its band instead."""
     distance = min(BANDS[line["band"]], 1.0) if "band" in line else round(line["distance"], OFFICIAL_DIGITS)
     nearest = {"image_id": line["nearest_image_id"], "subject_id": line["nearest_patient_id"]}
     return {"distance": distance, "gestalt_score": distance, **nearest}
@@ -114,7 +113,7 @@ def seqr(document: Mapping[str, Any], project: str) -> Export:
             rows.append(row)
     if not rows:
         raise MienError("no gene has an Ensembl id, by which seqr knows genes: describe the gallery with ensembl_id")
-    return Export(separated(rows, delimiter="\t"), left_out, "without an Ensembl id")
+    return Export(csv_text(rows, delimiter="\t"), left_out, "without an Ensembl id")
 
 
 def genes_tsv(document: Mapping[str, Any], _project: str) -> Export:
@@ -124,7 +123,7 @@ def genes_tsv(document: Mapping[str, Any], _project: str) -> Export:
         for query in document["queries"]
         for line in query["genes"]
     ]
-    return Export(separated(rows, delimiter="\t"))
+    return Export(csv_text(rows, delimiter="\t"))
 
 
 def _only_query(document: Mapping[str, Any]) -> Mapping[str, Any]:

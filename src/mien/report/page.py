@@ -19,7 +19,7 @@ from mien.report.evaluation import NORMALISED
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import patients_told
 from mien.report.sections import SECTIONS, Section
-from mien.report.tables import WORDS, Column, Shown, columns_of, has_published, in_words
+from mien.report.tables import WORDS, Column, TableCell, columns_of, has_published, in_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 
 def page(done: Reproduction, figures: Path) -> str:
     """The HTML, with the figures of that folder inside."""
-    errors = [Shown(f"{cell.error:+.2f}") for cell in done.cells]
+    errors = [TableCell(f"{cell.error:+.2f}") for cell in done.cells]
     return (
         environment()
         .get_template("reproduction.html")
@@ -114,7 +114,7 @@ def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterat
 
 
 def _left_out(protocol: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Sentences about patients who were left out, and their ids."""
+    """Pairs of a sentence about patients who were left out, and their ids."""
     lacks = {gallery: ids for gallery, ids in protocol["not_in_gallery"].items() if ids}
     for gallery, ids in lacks.items():
         yield f"Test patients whose disorder the {gallery} gallery lacks: misses at every N", _counted(ids)

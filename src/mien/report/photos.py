@@ -9,7 +9,7 @@ from typing import Any
 
 from mien.encoding.photo_encoder import EncodedPhoto, Result
 from mien.encoding.quality import PhotoFacts
-from mien.report.rankings import write_separated
+from mien.report.rankings import write_csv
 
 BOX = ("left", "top", "right", "bottom")
 FACTS = tuple(field.name for field in fields(PhotoFacts) if field.name != "box")
@@ -32,4 +32,4 @@ def write_photos(path: Path, results: Sequence[Result]) -> None:
         values["warnings"] = "; ".join(values.get("warnings", ()))
         values |= dict(zip(BOX, values.pop("box", ()), strict=False))
         rows.append({name: values.get(name, "") for name in COLUMNS})
-    write_separated(path, rows, delimiter=",")
+    write_csv(path, rows)

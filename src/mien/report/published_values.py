@@ -24,7 +24,7 @@ IMAGES_PER_PATIENT = {"test multi-freq": 3.0, "test multi-rare": 2.5}
 
 
 def published_values(row: NamedTuple) -> Values:
-    """The published values of a row, by field; the paper has none for most rows."""
+    """The published values for a row, by field; empty for most rows."""
     return PRINTED.get(type(row), lambda _: {})(row)
 
 

@@ -9,32 +9,23 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from mien.core.answers import (
-    CalibrationFacts,
-    PredictionSet,
-    RankedDisorder,
-    RankedGene,
-    Ranking,
-    notice_for,
-    without_nothing,
-)
+from mien.core.answers import Ranking, notice_for, without_nothing
 from mien.core.encoder import Encoder
 from mien.core.errors import MienError, shown
-from mien.core.examination import DisorderEvidence, Examination, Standing
-from mien.core.gallery_part import NearestPatient
+from mien.core.examination import Examination
 from mien.core.genes import Description
 from mien.core.method import Method
-from mien.storage.outputs import private_file
+from mien.storage.outputs import private_file, refuse_existing
 from mien.storage.sharded import AnyGallery
-from mien.version import __version__
+from mien.version import TOOL
 
 DIGITS = 7  # distances are products of float32 rows: further digits are noise
 SUFFIXES = (".json", ".tsv", ".parquet")
 BANDS = {"very close": 0.6, "close": 0.75, "fair": 0.9, "far": float("inf")}  # distances are below these
 BANDS_IN_WORDS = {band: f"below {end}" if end < 2 else "everything else" for band, end in BANDS.items()}
 COARSE_LISTED = 10  # disorders in a coarse answer
-SHARED_DIGITS = 3  # of what a service tells: two photos of one face differ by more
-SMALL = 3  # disorders of fewer patients are small: an average of one photo is that photo
+ROUNDED_DIGITS = 3  # of distances that a service tells: two photos of one face differ by more
+SMALL = 3  # disorders with fewer patients are small: the average of one photo is that photo
 SMALL_DIGITS = 2
 PARTS = ("nearest_distance", "centroid_distance")
 EXACT = (
@@ -46,10 +37,10 @@ EXACT = (
 def ranking_document(rankings: Sequence[Ranking], gallery: AnyGallery, method: Method) -> dict[str, Any]:
     """The answer as plain values, for JSON."""
     return {
-        "tool": {"name": "mien", "version": __version__},
+        "tool": TOOL,
         "method": method.as_dict(),
         "gallery": gallery.as_dict(),
-        "queries": [_with_curies(plain(ranking), gallery.descriptions) for ranking in rankings],
+        "queries": [_with_curies(as_plain_values(ranking), gallery.descriptions) for ranking in rankings],
         "notice": notice_for(gallery.encoder),
     }
 
@@ -66,7 +57,7 @@ def examination_document(examination: Examination, gallery: AnyGallery, method: 
     document = ranking_document([examination.ranking], gallery, method)
     lines = document["queries"][0]["disorders"]
     for line, evidence in zip(lines, examination.evidence, strict=True):
-        line.update(plain(evidence))
+        line.update(as_plain_values(evidence))
     return document
 
 
@@ -79,7 +70,7 @@ def coarse_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(query: Mapping[str, Any]) -> dict[str, Any]:
-    """The first disorders and genes of a query; what other photos say of disorders is their order among these."""
+    """Keeps the first disorders and genes of a query. Ranks by other photos become ranks among the kept disorders."""
     lines = [dict(line) for line in query["disorders"][:COARSE_LISTED]]
     for name in ("alone", "without"):
         standings = [line.get(name, ()) for line in lines]
@@ -91,13 +82,13 @@ def _first(query: Mapping[str, Any]) -> dict[str, Any]:
     return {**query, "disorders": lines, **genes}
 
 
-def shared_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with the digits that a clinician can use; of small disorders the distance only."""
+def rounded_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with as many digits as a clinician can use; for small disorders without parts of the distance."""
     queries = [
         {
-            **{name: _rounded(name, value, SHARED_DIGITS) for name, value in query.items()},
+            **{name: _rounded(name, value, ROUNDED_DIGITS) for name, value in query.items()},
             **{
-                name: [_shared(line, small=line["gallery_patients"] < SMALL) for line in query[name]]
+                name: [_rounded_line(line, small=line["gallery_patients"] < SMALL) for line in query[name]]
                 for name in ("disorders", "genes")
                 if name in query
             },
@@ -107,14 +98,14 @@ def shared_document(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "queries": queries}
 
 
-def _shared(line: Mapping[str, Any], *, small: bool) -> dict[str, Any]:
-    digits = SMALL_DIGITS if small else SHARED_DIGITS
+def _rounded_line(line: Mapping[str, Any], *, small: bool) -> dict[str, Any]:
+    digits = SMALL_DIGITS if small else ROUNDED_DIGITS
     shared = {name: _rounded(name, value, digits) for name, value in line.items()}
     if small:  # with one part and the distance, the other part could be computed
         shared |= {name: None for name in PARTS if name in line}
     for name in ("alone", "without"):
         if name in line:
-            shared[name] = [_shared(standing, small=small) for standing in line[name]]
+            shared[name] = [_rounded_line(standing, small=small) for standing in line[name]]
     if "nearest_cases" in line:
         shared["nearest_cases"] = [
             {**case, "distance": None if small else round(case["distance"], digits)} for case in line["nearest_cases"]
@@ -142,14 +133,12 @@ def _coarse(value: Any) -> Any:
     return [_coarse(item) for item in value] if isinstance(value, list) else value
 
 
-def plain(value: Any) -> Any:
-    """Named tuples as dictionaries, distances rounded."""
-    if isinstance(value, Ranking | RankedDisorder | RankedGene):
-        return {name: plain(item) for name, item in without_nothing(value).items()}
-    if isinstance(value, DisorderEvidence | Standing | NearestPatient | PredictionSet | CalibrationFacts):
-        return {name: plain(item) for name, item in value._asdict().items()}
+def as_plain_values(value: Any) -> Any:
+    """Named tuples as dictionaries, without fields of a calibration or of genes where there is none; rounded."""
+    if hasattr(value, "_asdict"):
+        return {name: as_plain_values(item) for name, item in without_nothing(value).items()}
     if isinstance(value, tuple):
-        return [plain(item) for item in value]
+        return [as_plain_values(item) for item in value]
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
@@ -188,20 +177,15 @@ def _sureness_columns(query: Mapping[str, Any], line: Mapping[str, Any]) -> dict
     }
 
 
-def write_rankings(path: Path, document: Mapping[str, Any]) -> None:
-    """Writes a document in the format of the file's suffix. JSON has all of it, the others only the rankings."""
-    write_rows(path, document, ranking_rows(document))
-
-
 def write_rows(path: Path, document: Mapping[str, Any], rows_of_document: Iterable[Mapping[str, Any]]) -> None:
-    """Writes a document as .json, or its rows as .tsv or .parquet."""
+    """Writes in the format of the file's suffix: a whole document as .json, its rows only as .tsv or .parquet."""
     if path.suffix.lower() == ".json":
         with private_file(path) as file:
             file.write(f"{json.dumps(document, indent=1)}\n".encode())
         return
     rows = list(rows_of_document)
     if path.suffix.lower() == ".tsv":
-        write_separated(path, rows, delimiter="\t")
+        write_csv(path, rows, delimiter="\t")
     else:
         import pyarrow as pa  # noqa: PLC0415 heavy
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -213,14 +197,14 @@ def write_rows(path: Path, document: Mapping[str, Any], rows_of_document: Iterab
             pq.write_table(pa.Table.from_pylist(rows, schema), file)
 
 
-def write_separated(path: Path, rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> None:
-    """Writes rows as a file for spreadsheets, with column names in the first line; they may name patients."""
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> None:
+    """Writes rows as a file that only its owner can read, because they may name patients."""
     with private_file(path) as file:
-        file.write(separated(rows, delimiter=delimiter).encode())
+        file.write(csv_text(rows, delimiter=delimiter).encode())
 
 
-def separated(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> str:
-    """Rows as text for spreadsheets, with column names in the first line."""
+def csv_text(rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> str:
+    """Rows as CSV with column names in the first line, safe to open in a spreadsheet."""
     file = StringIO()
     writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
@@ -228,15 +212,23 @@ def separated(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> str:
     return file.getvalue()
 
 
-def check_out(path: Path, *, inputs: Sequence[Path], galleries: Sequence[Path], any_suffix: bool = False) -> None:
-    """Refuses a file name that names no format, or would overwrite what the ranking is made of."""
+def check_output_file(
+    path: Path,
+    *,
+    inputs: Iterable[Path | None],
+    galleries: Iterable[Path] = (),
+    any_suffix: bool = False,
+    force: bool = False,
+) -> None:
+    """Refuses a file name that names no format, is taken, or would overwrite what the output is made of."""
     if not any_suffix and path.suffix.lower() not in SUFFIXES:
         raise MienError(f"{path}: the suffix names the format: use one of {', '.join(SUFFIXES)}")
     inside = any(path.resolve().is_relative_to(gallery.resolve()) for gallery in galleries)
-    if inside or path.resolve() in [file.resolve() for file in inputs]:
+    if inside or path.resolve() in [file.resolve() for file in inputs if file is not None]:
         raise MienError(f"{path}: this would overwrite the gallery or the input: choose another name")
     if not path.parent.is_dir():
         raise MienError(f"{path}: there is no folder {path.parent}: make it, or choose another name")
+    refuse_existing(path, force=force)
 
 
 def _cell(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from mien.core.answers import NOTICE
-from mien.core.errors import MienError
 from mien.core.progress import Progress
 from mien.core.study import Release, Study
 from mien.evaluation.agreement import METHODS, Cell, accuracy_cells, mean_absolute_error, mean_cells, worst
@@ -25,18 +23,15 @@ from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save
 from mien.report.page import page
-from mien.report.rankings import separated
+from mien.report.report_folder import PAGE, check_report_folder, write_results
 from mien.report.sections import SECTIONS
-from mien.storage.outputs import refuse_existing
-from mien.version import __version__
+from mien.version import TOOL, __version__
 
 NamedProgress = Callable[[str, int, int], None]  # what is done, how many steps are done, of how many
 Sibling = tuple[Callable[[], Study], ImagePlaces | None]  # a study that is simulated alike, and where its images are
 
-RESULTS, PAGE = "results.json", "index.html"
 SHOWN = {needed for needed, _ in FIGURES.values()} | {name for section in SECTIONS for name in section.tables}
 TABLES = SHOWN | {"confounders_missing"}
-FIGURE_FILES = [f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")]
 
 
 class Reproduction(NamedTuple):
@@ -46,7 +41,7 @@ class Reproduction(NamedTuple):
     protocol: dict[str, Any]
     tables: Tables
     findings: list[Finding]
-    runs: int  # whose mean the agreement is
+    runs: int  # the agreement is their mean
     note: str  # where the numbers come from
 
     @property
@@ -72,7 +67,7 @@ def reproduce(
     `parts`: where the gallery images are, if not here. The agreement with the paper is the mean over the study and its
     siblings.
     """
-    check_out(out, force=force)
+    check_report_folder(out, force=force)
     note = f"{'Simulated data' if study.simulated else 'Data'}: {study.source} · mien {__version__} · seed {seed}"
     names = ["compare", *only, *["siblings"] * len(siblings), "figures"]
     steps = iter(range(len(names)))
@@ -82,7 +77,7 @@ def reproduce(
         progress(name.replace("_", " "), start, end)
         return lambda part, of: progress(name.replace("_", " "), start + 100 * part // max(of, 1), end)
 
-    with TemporaryDirectory() as figures:  # because what is in `out` without results is nobody's report
+    with TemporaryDirectory() as figures:  # with figures and no results, `out` would not be recognised as a report
         folds = evaluated_folds(study)
         comparison = Comparison(study.encodings, folds, methods=methods_of(only), parts=parts, progress=step("compare"))
         context = ExperimentContext(study, comparison, seed, releases)
@@ -100,7 +95,11 @@ def reproduce(
         _draw({"agreement": tables["agreement"]}, Path(figures), note + several)
         protocol = protocol_document(study, comparison, seed=seed)
         done = Reproduction(study, protocol, tables, findings(tables), runs, note)
-        _write(out, done, Path(figures))
+        out.mkdir(parents=True, exist_ok=True)
+        write_results(out, reproduction_document(done), tables, known_tables=TABLES, figures=FIGURES)
+        for path in Path(figures).iterdir():
+            shutil.move(path, out / "figures")
+        (out / PAGE).write_text(page(done, out / "figures"))
     return done
 
 
@@ -113,20 +112,11 @@ def _sibling_cells(sibling: Sibling, progress: Progress) -> list[Cell]:
     )
 
 
-def check_out(out: Path, *, force: bool = False) -> None:
-    """Refuses a folder that holds something else than an earlier report, and that too unless it may be replaced."""
-    if out.exists() and not out.is_dir():
-        raise MienError(f"{out}: this is a file: give the name of a folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / RESULTS).exists():
-        raise MienError(f"{out}: the folder holds something else: give a new one")
-    refuse_existing(out, force=force)
-
-
 def reproduction_document(done: Reproduction) -> dict[str, Any]:
     """The run as plain values, for JSON."""
     off = worst(done.cells)
     return {
-        "tool": {"name": "mien", "version": __version__},
+        "tool": TOOL,
         "protocol": done.protocol,
         "agreement": {
             "accuracies": len(done.cells),
@@ -141,24 +131,6 @@ def reproduction_document(done: Reproduction) -> dict[str, Any]:
 
 
 def _draw(tables: Tables, folder: Path, note: str) -> None:
-    """Whatever figures the tables are enough for."""
+    """Draws the figures whose tables are there."""
     for name, draw in figures_of(tables).items():
         draw_and_save(draw, tables, folder / name, note)
-
-
-def _write(out: Path, done: Reproduction, figures: Path) -> None:
-    """All files; those of an earlier report that this one has nothing for go."""
-    for folder, known in (("tables", [f"{name}.csv" for name in TABLES]), ("figures", FIGURE_FILES)):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-        for name in known:
-            (out / folder / name).unlink(missing_ok=True)
-    # first, because it marks the folder as a report: a run that is cut short can be repeated
-    (out / RESULTS).write_text(json.dumps(reproduction_document(done), indent=1) + "\n")
-    for name, rows in done.tables.items():
-        if rows:
-            (out / "tables" / f"{name}.csv").write_text(
-                separated([as_row(row) for row in rows], delimiter=","), newline=""
-            )
-    for path in figures.iterdir():
-        shutil.move(path, out / "figures")
-    (out / PAGE).write_text(page(done, out / "figures"))

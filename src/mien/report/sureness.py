@@ -11,7 +11,7 @@ CLEAR = 0.2  # with a smaller probability, the first disorder is no clear match
 
 
 def answer_in_words(ranking: Ranking, *, coarse: bool = False) -> list[str]:
-    """What an answer says and how sure it is, the most important sentence first; nothing of that where it is coarse."""
+    """Says what an answer is and how sure it is, the most important sentence first; a coarse answer only what it is."""
     facts, none, chosen = ranking.calibration, ranking.none_of_these, ranking.prediction_set
     first = ranking.disorders[0]
     name, probability = first.disorder_name or first.disorder_id, percent(first.probability or 0)

@@ -10,6 +10,7 @@ from mien.core.method import BASELINE
 from mien.evaluation.experiments.oracle import APPROACHES, ORACLE
 from mien.evaluation.published import PLATEAU_FROM, SET_NAMES
 from mien.evaluation.results import Result
+from mien.report.evaluation import p_value_text
 from mien.report.figures import confounders, distances, gallery_size, rank_changes
 from mien.report.figures.style import BASELINE_NAME, FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES
 from mien.report.published_values import published_values
@@ -96,12 +97,12 @@ SHOWN_WITH_OTHERS = {*SPREADS.values(), "ci_low", "ci_high", "bin"}
 OF_RESULTS = ("set", "gallery", "fusion", "score", "top1", "top5", "top10", "delta_top5", "p_top5")  # no room for more
 BEST_IN_BOLD = ("top1", "top5", "top10")
 SAID_ABOVE = {"gallery", "fusion", "score"}  # where all rows share one, the section names it
-THREE_DIGITS = {"distance", "mean", "sd", "median", "auc", "p_value", "p_top5"}
+THREE_DIGITS = {"distance", "mean", "sd", "median", "auc"}
 SHORT = {"images", "patients", "disorders", "median_rank", "centroid_weight", "alpha"}  # without zeros at the end
 SIGNED = ("delta_", "over_hybrid_", "gain_", "mean_gain", "least_gain", "most_gain", "rho")
 
 
-class Shown(NamedTuple):
+class TableCell(NamedTuple):
     """One value with its spread or interval, and the published value."""
 
     text: str
@@ -115,7 +116,7 @@ class Column(NamedTuple):
 
     heading: str
     numeric: bool
-    cells: list[Shown]
+    cells: list[TableCell]
 
 
 def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
@@ -128,15 +129,15 @@ def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
         values = [getattr(row, field) for row in rows]
         if field in SHOWN_WITH_OTHERS or (field in SAID_ABOVE and field not in varying):
             continue
-        cells = [Shown(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, published, strict=True)]
+        cells = [TableCell(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, published, strict=True)]
         if isinstance(rows[0], Result) and varying == {field}:  # the one column that tells methods apart
             cells = [
-                Shown(BASELINE_NAME) if isinstance(row, Result) and row.method == BASELINE else cell
+                TableCell(BASELINE_NAME) if isinstance(row, Result) and row.method == BASELINE else cell
                 for row, cell in zip(rows, cells, strict=True)
             ]
         if isinstance(rows[0], Result) and field in BEST_IN_BOLD:
             best = zip(_best_of(rows, values), _best_of(rows, [paper.get(field) for paper in published]), strict=True)
-            cells = [Shown(cell.text, cell.paper, *marks) for cell, marks in zip(cells, best, strict=True)]
+            cells = [TableCell(cell.text, cell.paper, *marks) for cell, marks in zip(cells, best, strict=True)]
         if any(cell.text for cell in cells):
             heading = HEADINGS.get(field, field.replace("_", " ").capitalize())
             numeric = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
@@ -149,7 +150,7 @@ def has_published(columns: Sequence[Column]) -> bool:
 
 
 def in_words(text: str) -> str:
-    """A finding with full names of sets and groups.
+    """Puts the full names of sets and groups into a finding.
 
     >>> in_words("multi-rare: more patients improve than worsen")
     'GMDB-Multi-Rare: more patients improve than worsen'
@@ -202,7 +203,7 @@ def _text(field: str, value: Any) -> str:
         return WORDS.get(field, {}).get(str(value), str(value))
     if field in SHORT:
         return f"{value:,.2f}".rstrip("0").rstrip(".")
-    if field.startswith("p_") and value < 0.001:
-        return "<0.001"
+    if field.startswith("p_"):
+        return p_value_text(value)
     signed = "+" if field.startswith(SIGNED) else ""
     return f"{value:{signed}.{3 if field in THREE_DIGITS else 2}f}"

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from mien.report.figures import style
-from mien.report.rankings import write_separated
+from mien.report.rankings import write_csv
 
 Lines = Sequence[Mapping[str, float]]
 CURVES = {  # by panel: unit, and curves with name and colour
@@ -30,7 +30,7 @@ CURVES = {  # by panel: unit, and curves with name and colour
 
 def write_training(folder: Path, lines: Lines, note: str) -> None:
     """`training.csv`, and the curves as `training.svg` and `training.png`."""
-    write_separated(folder / "training.csv", lines, delimiter=",")
+    write_csv(folder / "training.csv", lines)
     style.draw_and_save(lambda _: training_curves(lines), {}, folder / "training", note)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 from binascii import Error as Base64Error
 from collections.abc import Callable
+from ipaddress import IPv6Address, IPv6Network
 from math import ceil
 from urllib.parse import urlsplit
 
@@ -13,7 +14,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mien.core.errors import MienError
-from mien.service.addresses import address_group
 from mien.service.problems import Problem, busy, problem_of
 from mien.service.service_log import log_error
 from mien.service.settings import Settings
@@ -36,7 +36,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "same-origin",  # without any, browsers hide the origin of their own forms
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers would hide the origin of our own forms
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
@@ -68,7 +68,6 @@ class AccessChecks:
         self.wrong_tokens = WrongTokens()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or answers with a problem."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -94,7 +93,7 @@ class AccessChecks:
             await problem.response(scope, receive, send_with_headers)
 
     def check(self, scope: Scope) -> None:
-        """Raises a problem for a request that is not allowed; notes who asks."""
+        """Raises a problem for a request that is not allowed; stores who asks in the scope."""
         headers = Headers(scope=scope)
         check_origin(scope, headers, self.settings)
         address = address_group(scope["client"][0] if scope.get("client") else None)
@@ -136,6 +135,18 @@ class AccessChecks:
         return person
 
 
+def address_group(address: str | None) -> str:
+    """The address under which requests are counted: of IPv6 the /64, because a household or a clinic has a whole one.
+
+    >>> address_group("2001:db8::7")
+    '2001:db8::/64'
+    """
+    if not address or ":" not in address:
+        return address or ""
+    whole = IPv6Address(address.partition("%")[0])
+    return str(whole.ipv4_mapped or IPv6Network((whole, 64), strict=False))
+
+
 def people_of(settings: Settings) -> People | None:
     """Who may use the service; None: anybody."""
     if settings.token is not None:
@@ -170,7 +181,6 @@ def is_own(origin: str, host: str) -> bool:
 
 
 def too_large(most_bytes: int) -> Problem:
-    """The problem of a body beyond the limit."""
     return Problem(413, "too-large", f"a request has at most {most_bytes // 10**6} MB: send fewer or smaller photos")
 
 

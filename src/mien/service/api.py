@@ -24,7 +24,7 @@ from mien.service.models import (
 )
 from mien.service.patient_ranker import PatientRanker
 from mien.service.problems import MEDIA_TYPE, Problem
-from mien.service.requests import Form, answered, asker_of, json_response, read_form, read_json
+from mien.service.requests import Form, answer_request, asker_of, json_response, read_form, read_json
 from mien.service.tokens import Asker
 from mien.storage.gallery import Gallery
 from mien.version import __version__
@@ -52,35 +52,34 @@ FORM = {
 }
 
 
-def body_of(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI description of a body that the route reads itself."""
+def openapi_body(media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Describes the body in the OpenAPI document, for a route that reads its body itself."""
     return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}
 
 
 def api_routes(ranker: PatientRanker) -> APIRouter:
-    """The routes under /v1."""
     routes = APIRouter(prefix="/v1", responses=PROBLEMS)
     queue, newest = ranker.queue, ranker.gallery.newest
-    form = body_of("multipart/form-data", FORM)
-    embeddings = body_of("application/json", EmbeddingsQuery.model_json_schema(by_alias=True))
+    form = openapi_body("multipart/form-data", FORM)
+    embeddings = openapi_body("application/json", EmbeddingsQuery.model_json_schema(by_alias=True))
 
     @routes.post("/rank", response_model=None, responses=RANKED, openapi_extra=form)
     async def rank_photos(request: Request) -> Response:
         """Rank disorders for the photos of one patient."""
         read = partial(read_form, settings=ranker.settings)
-        return await answered(request, queue, read, lambda form: ranked_photos(ranker, asker_of(request), form))
+        return await answer_request(request, queue, read, lambda form: ranked_photos(ranker, asker_of(request), form))
 
     @routes.post("/rank/embeddings", response_model=None, responses=RANKED, openapi_extra=embeddings)
     async def rank_embeddings(request: Request) -> Response:
         """Rank disorders for the embeddings of one patient's photos."""
-        return await answered(
+        return await answer_request(
             request, queue, read_json, lambda body: ranked_embeddings(ranker, asker_of(request), body)
         )
 
     @routes.get("/gallery", response_model=None, responses={200: {"model": GalleryAnswer}})
     async def gallery() -> Response:
         """What the gallery holds: counts, encoder, and its disorders."""
-        return await queue.run_short(lambda: json_response(described(newest())))
+        return await queue.run_short(lambda: json_response(gallery_with_disorders(newest())))
 
     @routes.get("/disorders/{disorder_id:path}", response_model=None, responses={200: {"model": DisorderAnswer}})
     async def disorder(disorder_id: str) -> Response:
@@ -107,7 +106,6 @@ def api_routes(ranker: PatientRanker) -> APIRouter:
 
 
 def ranked_photos(ranker: PatientRanker, asker: Asker, form: Form) -> dict[str, Any]:
-    """The answer to a form of photos."""
     if not form.uploads:
         raise Problem(422, "no-photos", "send at least one photo in the field 'photos'")
     options = PhotoOptions.model_validate(form.fields)
@@ -117,7 +115,6 @@ def ranked_photos(ranker: PatientRanker, asker: Asker, form: Form) -> dict[str, 
 
 
 def ranked_embeddings(ranker: PatientRanker, asker: Asker, body: bytes) -> dict[str, Any]:
-    """The answer to a body of embeddings."""
     if ranker.settings.coarse:
         detail = "this service takes photos only: with made-up embeddings the gallery could be sounded out"
         raise Problem(403, "coarse", detail)
@@ -126,18 +123,15 @@ def ranked_embeddings(ranker: PatientRanker, asker: Asker, body: bytes) -> dict[
     return ranker.rank_query(asker, asked.query, asked.chosen_method, asked.limit, **how).document
 
 
-def described(gallery: Gallery) -> dict[str, Any]:
-    """The gallery with its disorders."""
+def gallery_with_disorders(gallery: Gallery) -> dict[str, Any]:
     return {**gallery_document(gallery), "disorder_list": disorder_list(gallery.roster)}
 
 
 def disorder_list(roster: Roster) -> list[dict[str, Any]]:
-    """The disorders of a gallery with their sizes."""
     return [disorder_entry(roster, place) for place in range(len(roster.disorders))]
 
 
 def disorder_entry(roster: Roster, place: int) -> dict[str, Any]:
-    """One disorder of a gallery with its size."""
     disorder = roster.disorders[place]
     return {
         "disorder_id": disorder.disorder_id,

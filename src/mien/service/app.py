@@ -18,7 +18,6 @@ from mien.core.errors import MienError
 from mien.service.access_checks import AccessChecks, people_of
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog
-from mien.service.audit_middleware import AuditMiddleware
 from mien.service.face_routes import face_routes
 from mien.service.galleries import ServedGallery
 from mien.service.metrics import Metrics, metrics_routes
@@ -26,8 +25,8 @@ from mien.service.official_routes import official_routes
 from mien.service.pages import page_routes
 from mien.service.patient_ranker import DemoPatient, PatientRanker
 from mien.service.problems import Problem, answer_problem
-from mien.service.request_monitor import RequestMonitor
 from mien.service.request_queue import RequestQueue
+from mien.service.request_records import AuditMiddleware, RequestMonitor
 from mien.service.service_log import log_event, service_log
 from mien.service.settings import Settings
 from mien.version import __version__

@@ -45,7 +45,7 @@ class AuditLog:
             if not stat.S_ISREG(os.fstat(self.descriptor).st_mode):
                 raise InvalidFileError(path, ["it is not a file: give another name for the log"])  # noqa: TRY301 closed
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.head, cut_off = verified(path, cut_off=True)
+            self.head, cut_off = verify_log(path, cut_off=True)
             if cut_off:
                 os.ftruncate(self.descriptor, path.stat().st_size - cut_off)
                 self.write("mended", bytes_cut_off=cut_off)
@@ -92,7 +92,7 @@ def line_of(entry: dict[str, Any]) -> bytes:
     return (json.dumps(entry) + "\n").encode()
 
 
-def verified(path: Path, *, head: str | None = None, cut_off: bool = False) -> tuple[Head, int]:
+def verify_log(path: Path, *, head: str | None = None, cut_off: bool = False) -> tuple[Head, int]:
     """Checks all lines of a log and returns the last; raises `InvalidFileError` at the first that was changed.
 
     With `cut_off`, half a line at the end is no error: a power cut leaves one. The second value counts its bytes.

@@ -1,4 +1,4 @@
-"""What answers may give away in an hour: each compared embedding tells something of the gallery."""
+"""Limits what answers give away in an hour, because each compared embedding tells something about the gallery."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mien.core.encoder import Encoder
 from mien.service.problems import Problem
 
 HOUR = 3600.0
-SHARE_OF_DIMENSIONS = 0.4  # so many embeddings in an hour reconstruct one to a similarity of the root of this, 0.63
+SHARE_OF_DIMENSIONS = 0.4  # so many comparisons in an hour reconstruct an embedding to a similarity of sqrt(0.4) = 0.63
 FEWEST_EMBEDDINGS = 50  # in an hour, however small the embeddings are
-MOST_ACCOUNTS = 10_000  # that are kept although their hour may be over
+MOST_ACCOUNTS = 10_000  # beyond so many, those whose hour is over are dropped
 
 
 def usual_embeddings(encoder: Encoder | None) -> int:
@@ -40,12 +40,10 @@ class Account:
         self.times_of = Counter(embedding for each in self.ranked for embedding in each.embeddings)
 
     def add(self, asked: Ranked) -> None:
-        """Counts a ranking."""
         self.ranked.append(asked)
         self.times_of.update(asked.embeddings)
 
     def drop_oldest(self) -> Ranked:
-        """Forgets a ranking."""
         oldest = self.ranked.popleft()
         for embedding in oldest.embeddings:
             self.times_of[embedding] -= 1
@@ -54,7 +52,7 @@ class Account:
         return oldest
 
     def different_embeddings(self, asked: Ranked) -> int:
-        """How many were compared, with those of another ranking."""
+        """How many different embeddings were compared, counting those of another ranking."""
         return len(self.times_of) + sum(embedding not in self.times_of for embedding in asked.embeddings)
 
 
@@ -87,7 +85,7 @@ class Budget:
             self.accounts[name] = account
 
     def _seconds_to_wait(self, account: Account, asked: Ranked) -> float:
-        """Until enough of what was ranked is an hour ago."""
+        """How long it takes until enough rankings are more than an hour old."""
         if self._fits(account, asked):
             return 0
         later = Account(account.ranked)

@@ -22,9 +22,8 @@ def build_demo(directory: Path) -> dict[str, DemoPatient]:
     """Writes the gallery of a simulated GMDB, and returns some of its test patients by id."""
     study = simulated_gmdb(SEED, layout=Layout(dimensions=None))  # the latent space: smaller than 512 dimensions
     fold = study.folds[0]
-    Gallery.build(
-        directory, Cohort.join(study.encodings, [*fold.frequent.gallery, *fold.rare.gallery], study.disorders)
-    )
+    labels = [*fold.frequent.gallery, *fold.rare.gallery]
+    Gallery.build(directory, Cohort.join(study.encodings, labels, study.disorders))
     return {**_patients(study, fold.frequent.test), **_patients(study, fold.rare.test)}
 
 
@@ -37,13 +36,9 @@ def _patients(study: Study, test: Iterable[Label]) -> dict[str, DemoPatient]:
     for labels in labels_of.values():
         if PHOTOS[0] <= len(labels) <= PHOTOS[1]:
             of_disorder.setdefault(labels[0].disorder_id, labels)
-    chosen = list(of_disorder.items())[:PATIENTS]
-    return {
-        labels[0].patient_id: DemoPatient(_query(study, labels), study.disorders[disorder_id])
-        for disorder_id, labels in chosen
-    }
-
-
-def _query(study: Study, labels: list[Label]) -> Query:
-    rows = [study.row_of_image[label.image_id] for label in labels]
-    return Query(study.encodings.only(rows), labels[0].patient_id)
+    patients = {}
+    for disorder_id, labels in list(of_disorder.items())[:PATIENTS]:
+        patient_id, rows = labels[0].patient_id, [study.row_of_image[label.image_id] for label in labels]
+        query = Query(study.encodings.only(rows), patient_id)
+        patients[patient_id] = DemoPatient(query, study.disorders[disorder_id])
+    return patients

@@ -1,4 +1,4 @@
-"""Where to read more on a disorder. A link says which disorder it is about, and nothing of the patient."""
+"""Links to pages about a disorder. A link names the disorder, and nothing about the patient."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GENE_REVIEWS = "https://www.ncbi.nlm.nih.gov/books/NBK1116/?term="
 
 
 def links_of(line: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What to call each page on a line's disorder, and its address: entries by number, GeneReviews by name.
+    """Name and address of each page about a line's disorder: entries are found by number, GeneReviews by name.
 
     >>> [link["name"] for link in links_of({"omim": "OMIM:147920", "disorder_name": "Kabuki syndrome"})]
     ['OMIM 147920', 'GeneReviews']

@@ -34,7 +34,7 @@ def disorder_map(index: GalleryIndex) -> dict[str, Place]:
 
 
 def place_of_patient(lines: Sequence[RankedDisorder], places: Mapping[str, Place]) -> Place | None:
-    """The weighted mean of the nearest centroids' places: t-SNE itself cannot place a new point."""
+    """Places a patient at the weighted mean of the nearest centroids' places: t-SNE cannot place a new point."""
     known = sorted((line.centroid_distance, line.disorder_id) for line in lines if line.disorder_id in places)
     if not known:
         return None

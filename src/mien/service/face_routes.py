@@ -21,10 +21,9 @@ PICTURE: dict[int | str, dict[str, Any]] = {
 
 
 def face_routes(ranker: PatientRanker) -> APIRouter:
-    """The routes under /v1 that show faces."""
     routes = APIRouter(prefix="/v1", responses={**PROBLEMS, **PICTURE})
 
-    async def answered(request: Request, draw: Callable[[Gallery, str], bytes], what: str, which: str) -> Response:
+    async def send_picture(request: Request, draw: Callable[[Gallery, str], bytes], what: str, which: str) -> Response:
         if ranker.settings.coarse:
             raise Problem(403, "coarse", "this service shows no faces of the gallery")
         picture = await ranker.queue.run_short(lambda: draw(ranker.gallery.newest(), which))
@@ -34,18 +33,17 @@ def face_routes(ranker: PatientRanker) -> APIRouter:
     @routes.get("/faces/{image_id:path}", response_model=None)
     async def face(request: Request, image_id: str) -> Response:
         """The aligned face on an image of the gallery."""
-        return await answered(request, face_of, "image_id", image_id)
+        return await send_picture(request, face_of, "image_id", image_id)
 
     @routes.get("/composites/{disorder_id:path}", response_model=None)
     async def composite(request: Request, disorder_id: str) -> Response:
         """The mean face of a disorder, of so many patients that it shows none of them."""
-        return await answered(request, composite_of, "disorder_id", disorder_id)
+        return await send_picture(request, composite_of, "disorder_id", disorder_id)
 
     return routes
 
 
 def face_of(gallery: Gallery, image_id: str) -> bytes:
-    """The face on an image."""
     face = gallery.faces.crop(image_id)
     if face is None:
         raise Problem(404, "no-face", f"the gallery keeps no face of image {shown(image_id)}")
@@ -53,7 +51,6 @@ def face_of(gallery: Gallery, image_id: str) -> bytes:
 
 
 def composite_of(gallery: Gallery, disorder_id: str) -> bytes:
-    """The composite of a disorder."""
     picture = gallery.faces.composite(disorder_id)
     if picture is not None:
         return png_of(picture)

@@ -20,9 +20,9 @@ from mien.storage.index_files import index_paths
 SECONDS_BETWEEN_CHECKS = 1.0
 MAP = "mien.service.disorder_map"
 
-Files = tuple[tuple[int, ...] | None, ...]  # inode, size and time of change of each; None: not there
-# generation and fingerprint, as one made anew counts from 1 again; what was learned; the index's files, as damaged ones
-# are made anew
+FileStates = tuple[tuple[int, ...] | None, ...]  # inode, size and time of change of each; None: not there
+# generation; fingerprint, because a gallery that is made anew counts generations from 1 again; what was learned; the
+# index's files, because damaged ones are made anew
 Identity = tuple[object, ...]
 
 
@@ -36,7 +36,7 @@ class ServedGallery:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.lock = threading.Lock()
-        self.checked_files: Files = ()
+        self.checked_files: FileStates = ()
         self.opened: Gallery | None = None
         self.opened_at: Identity | None = None
         self.map: dict[str, Place] = {}  # by disorder id
@@ -46,8 +46,8 @@ class ServedGallery:
     def newest(self, *, trust_files: bool = True) -> Gallery:
         """The gallery as it is now.
 
-        With `trust_files`, the database is read only if the size or time of a file of the gallery has changed, as
-        with every commit. `watch` reads it anyway: two commits might leave the same size and time.
+        Every commit changes the size or the time of a file. With `trust_files`, the database is read only after such a
+        change. `watch` always reads it, because two commits might leave the same size and time.
         """
         files = self._files()
         with self.lock:
@@ -79,13 +79,13 @@ class ServedGallery:
         return self.map_of == self.opened_at
 
     def _identity(self, now: State) -> Identity:
-        files = _seen(index_paths(self.directory, now.generation))
+        files = _file_states(index_paths(self.directory, now.generation))
         return now.generation, now.fingerprint, now.learned, files
 
-    def _files(self) -> Files:
-        opened = self.opened  # another thread may let it go
+    def _files(self) -> FileStates:
+        opened = self.opened  # another thread may set it to None
         index = [] if opened is None else index_paths(self.directory, opened.generation)
-        return _seen([self.directory / DATABASE, self.directory / f"{DATABASE}-wal", *index])
+        return _file_states([self.directory / DATABASE, self.directory / f"{DATABASE}-wal", *index])
 
     async def watch(self, changed: Callable[[int], None]) -> None:
         """Checks for new generations, and has a map drawn of each. Runs until it is cancelled; errors do not end it."""
@@ -134,7 +134,7 @@ class ServedGallery:
         self.map_of = identity
 
 
-def _seen(paths: Iterable[Path]) -> Files:
+def _file_states(paths: Iterable[Path]) -> FileStates:
     found: list[tuple[int, ...] | None] = []
     for path in paths:
         try:

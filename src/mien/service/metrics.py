@@ -17,7 +17,7 @@ from mien.storage.gallery import Gallery
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
 NO_ROUTE = "none"  # refused before the route was known, a static file, or no such route
 
-disable_created_metrics()  # type: ignore[no-untyped-call] # when each series began: twice as many series, of no use
+disable_created_metrics()  # type: ignore[no-untyped-call] # when each series began: these would double the series, and nobody needs them
 
 
 class Metrics:
@@ -27,11 +27,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.requests = Counter("mien_requests", "Requests answered.", ["route", "status"], registry=self.registry)
         self.seconds = Histogram(
-            "mien_request_seconds",
-            "Seconds to the answer.",
-            ["route"],
-            registry=self.registry,
-            buckets=SECONDS,
+            "mien_request_seconds", "Seconds to the answer.", ["route"], registry=self.registry, buckets=SECONDS
         )
         self.rankings = Counter("mien_rankings", "Patients ranked.", registry=self.registry)
         self.rejected_logins = Counter("mien_rejected_logins", "Requests with a wrong token.", registry=self.registry)
@@ -50,13 +46,11 @@ class Metrics:
         gauge("mien_gallery_disorders", "Disorders in the gallery.", of_gallery(lambda g: len(g.roster.disorders)))
 
     def count_request(self, route: str | None, status: int, seconds: float) -> None:
-        """Counts an answer."""
         self.requests.labels(route or NO_ROUTE, status).inc()
         self.seconds.labels(route or NO_ROUTE).observe(seconds)
 
 
 def metrics_routes(metrics: Metrics) -> APIRouter:
-    """The one route."""
     routes = APIRouter()
 
     @routes.get("/metrics", response_class=PlainTextResponse)

@@ -19,11 +19,11 @@ from mien.core.encoder import VIEWS
 from mien.core.method import FULL
 from mien.encoding.alignment import png_of
 from mien.report.gene_exports import official_answer
-from mien.service.api import PROBLEMS, body_of
+from mien.service.api import PROBLEMS, openapi_body
 from mien.service.models import Base64Photo
 from mien.service.patient_ranker import PatientRanker
 from mien.service.problems import Problem
-from mien.service.requests import Form, answered, asker_of, json_response, read_form, read_json
+from mien.service.requests import Form, answer_request, asker_of, json_response, read_form, read_json
 from mien.service.tokens import Asker
 from mien.storage.formats.gm_arc import COLUMNS
 
@@ -36,18 +36,17 @@ AnswerPhoto = Callable[[PatientRanker, Asker, bytes], dict[str, Any]]
 
 
 def official_routes(ranker: PatientRanker) -> APIRouter:
-    """All routes of the official service."""
     routes = APIRouter(responses=PROBLEMS, tags=["as the official service"])
-    base64_photo = body_of("application/json", Base64Photo.model_json_schema()), read_json, photo_of
+    base64_photo = openapi_body("application/json", Base64Photo.model_json_schema()), read_json, photo_of
     read_file = partial(read_form, settings=ranker.settings, names=["file"])
-    file_photo = body_of("multipart/form-data", FILE), read_file, only_photo
+    file_photo = openapi_body("multipart/form-data", FILE), read_file, only_photo
 
     def add_route(path: str, answer: AnswerPhoto, sent_as: tuple[dict[str, Any], Any, Any]) -> None:
         body, read, photo = sent_as
 
         async def route(request: Request) -> Response:
             asker = asker_of(request)
-            return await answered(request, ranker.queue, read, lambda body: answer(ranker, asker, photo(body)))
+            return await answer_request(request, ranker.queue, read, lambda body: answer(ranker, asker, photo(body)))
 
         routes.post(path, response_model=None, openapi_extra=body, summary=answer.__doc__)(route)
 
@@ -75,7 +74,6 @@ def photo_of(body: bytes) -> bytes:
 
 
 def only_photo(form: Form) -> bytes:
-    """The photo in a form."""
     if len(form.uploads) != 1:
         raise Problem(422, "no-photos", "send one photo in the field 'file'")
     return form.uploads[0].content
@@ -87,9 +85,7 @@ def predict(ranker: PatientRanker, asker: Asker, content: bytes) -> dict[str, An
     encoded = ranker.encode_one(content)
     query = Query(encoder.encodings_of([encoded]))
     answer = ranker.rank_query(asker, query, FULL, None, each_photo=False, by_gene=None)
-    hashed = (encoder.encoder.weights_sha256 or "")[:12]
-    version = f"{encoder.encoder.name} {hashed}".strip()
-    return official_answer(answer.document["queries"][0], version, str(answer.gallery.generation))
+    return official_answer(answer.document["queries"][0], encoder.encoder.as_dict(), answer.gallery.generation)
 
 
 def encode(ranker: PatientRanker, _asker: Asker, content: bytes) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from mien.core.answers import notice_for
 from mien.core.errors import InvalidMethodError
 from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
-from mien.report.make_up import make_up_in_words
-from mien.report.rankings import PARTS, ranking_rows, separated
+from mien.report.rankings import PARTS, csv_text, ranking_rows
+from mien.report.sex_and_age import sex_and_age_in_words
 from mien.report.sureness import answer_in_words, percent
 from mien.service.api import disorder_list
 from mien.service.disorder_links import links_of
@@ -29,12 +29,13 @@ from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, asker_of, note_for_audit, read_form
 from mien.service.tokens import Asker
-from mien.service.two_patients import PATIENTS, in_common
+from mien.service.two_patients import FORM_FIELDS, compare_patients
 from mien.storage.faces import Faces
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
 FIRST_SHOWN = 10  # disorders of a list, as long as nobody asks for more
+DEMO_NOTE = "The numbers show how the page works; they say nothing about real people."
 MEDIA_TYPES = {"json": "application/json", "tsv": "text/tab-separated-values", "html": "text/html"}
 
 
@@ -45,38 +46,38 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
 
     @routes.get("/")
     async def start() -> Response:
-        return await queue.run_short(pages.start)
+        return await queue.run_short(lambda: pages.empty_form("page.html"))
 
     @routes.post("/")
     async def rank(request: Request) -> Response:
-        return await answered(request, ["photos"], pages.answer, pages.refusal)
+        return await answer_form(request, ["photos"], pages.answer, "page.html")
 
     @routes.get("/two")
     async def two() -> Response:
-        return await queue.run_short(lambda: HTMLResponse(pages.two_patients()))
+        return await queue.run_short(lambda: pages.empty_form("two.html"))
 
     @routes.post("/two")
     async def rank_two(request: Request) -> Response:
-        return await answered(request, PATIENTS, pages.answer_two, pages.refuse_two)
+        return await answer_form(request, FORM_FIELDS, pages.answer_two, "two.html")
 
-    async def answered(
+    async def answer_form(
         request: Request,
         names: Sequence[str],
         answer: Callable[[Asker, Form], tuple[Response, dict[str, Any]]],
-        refuse: Callable[[Problem, Form], Response],
+        template: str,
     ) -> Response:
         form = Form({}, [])
         try:
             with queue.place():
                 form = await queue.receive(request, partial(read_form, settings=ranker.settings, names=names))
-                response, document = await queue.run(answer, asker_of(request), form)
+                response, document = await queue.run(lambda: answer(asker_of(request), form))
                 note_for_audit(request, document)
                 return response
         except Exception as error:
             problem = problem_of(error)
             if form.fields.get("download"):
                 return problem.response
-            return await queue.run_short(lambda: refuse(problem, form))
+            return await queue.run_short(lambda: pages.refusal(template, problem, form))
 
     @routes.get("/gallery")
     async def gallery() -> Response:
@@ -90,72 +91,62 @@ class Pages:
 
     def __init__(self, ranker: PatientRanker) -> None:
         self.ranker = ranker
-        self.make_up: dict[str, Mapping[str, str]] = {}
+        self.sex_and_age: dict[str, Mapping[str, str]] = {}
         self.templates = jinja2.Environment(
             loader=jinja2.PackageLoader("mien.service"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
         self.templates.globals.update(percentage=percent, version=__version__, first_shown=FIRST_SHOWN)
 
-    def start(self) -> Response:
-        """The start page."""
-        return HTMLResponse(self._render_page(self.ranker.gallery.newest().as_dict()))
+    def empty_form(self, template: str) -> Response:
+        """A page to send photos from."""
+        return HTMLResponse(self._render_page(template))
 
     def answer(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
-        """The page with an answer, or the answer as a file; and the document behind it."""
+        """Ranks one patient. Returns the page or the file with the answer, and the document behind it."""
         fields = form.fields
         download = fields.get("download", "")
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
         if self.ranker.demo_patients:
-            answer = self.ranker.rank_demo(asker, fields.get("patient", ""), method, None)
+            answer = self.ranker.rank_demo(asker, fields.get("patient", ""), method)
         elif form.uploads:
             try:
                 answer = self.ranker.rank_photos(asker, form.uploads, method, None, skip_refused=True)
             except RefusedPhotosProblem as problem:
                 if download:
                     raise
-                return self.refusal(problem, form, self._cards(problem.uploads)), problem.document
+                return self.refusal("page.html", problem, form, self._cards(problem.uploads)), problem.document
         else:
             raise Problem(422, "no-photos", "Choose at least one photo of the patient.")
         if download:
             with_faces = fields.get("faces_in_file") == "on"
             return self._file(answer, download, with_faces=with_faces), answer.document
-        shown = self._shown(answer, with_faces=asker.may("faces") and not self.ranker.settings.coarse)
+        shown = self._answer_values(answer, with_faces=asker.may("faces") and not self.ranker.settings.coarse)
         coarse = self.ranker.settings.coarse
         place = None if coarse else place_of_patient(answer.ranking.disorders, self.ranker.gallery.map)
         shown["answer"]["map"] = self._map(answer.gallery, place)
-        html = self._render_page(answer.document["gallery"], **shown, chosen=fields.get("patient"))
+        html = self._render_page("page.html", answer.document["gallery"], **shown, chosen=fields)
         return HTMLResponse(html), answer.document
 
-    def refusal(self, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
-        """The page with what was wrong."""
-        gallery, chosen = self.ranker.gallery.newest().as_dict(), form.fields.get("patient")
-        html = self._render_page(gallery, problem=problem.document, photos=cards, chosen=chosen)
+    def refusal(self, template: str, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
+        """A page with what was wrong."""
+        html = self._render_page(template, problem=problem.document, photos=cards, chosen=form.fields)
         return HTMLResponse(html, problem.status, problem.headers)
 
-    def two_patients(self, **values: Any) -> str:
-        """The page for two patients, side by side."""
-        return self._render_page(self.ranker.gallery.newest().as_dict(), "two.html", **values)
-
     def answer_two(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
-        """Two patients ranked: what each is most like, and what both are."""
+        """Ranks two patients. Returns the page with what each and both are most like, and the document behind it."""
         answers = []
-        for name in PATIENTS:
+        for name in FORM_FIELDS:
             if self.ranker.demo_patients:
-                answers.append(self.ranker.rank_demo(asker, form.fields.get(name, ""), FULL, None))
+                answers.append(self.ranker.rank_demo(asker, form.fields.get(name, ""), FULL))
             elif uploads := [upload for upload in form.uploads if upload.field == name]:
                 answers.append(self.ranker.rank_photos(asker, uploads, FULL, None, skip_refused=True))
             else:
                 raise Problem(422, "no-photos", "Choose at least one photo of each patient.")
         queries = [query for answer in answers for query in answer.document["queries"]]
-        pair = in_common(*(query["disorders"] for query in queries))
+        pair = compare_patients(*(query["disorders"] for query in queries))
         crops = [[card["crop"] for card in self._cards(answer.uploads) if card["crop"]] for answer in answers]
-        html = self.two_patients(pair=pair, crops=crops, chosen=form.fields)
+        html = self._render_page("two.html", pair=pair, crops=crops, chosen=form.fields)
         return HTMLResponse(html), {**answers[0].document, "queries": queries}
-
-    def refuse_two(self, problem: Problem, form: Form) -> Response:
-        """The page with what was wrong."""
-        html = self.two_patients(problem=problem.document, chosen=form.fields)
-        return HTMLResponse(html, problem.status, problem.headers)
 
     def gallery(self) -> Response:
         """What the gallery holds."""
@@ -166,8 +157,8 @@ class Pages:
             self._render("gallery.html", gallery.as_dict(), disorders=by_name, map=self._map(gallery, None))
         )
 
-    def _shown(self, answer: Answer, *, pictures: bool = True, with_faces: bool = False) -> dict[str, Any]:
-        """What page and file show of an answer; `with_faces`, if the gallery keeps some."""
+    def _answer_values(self, answer: Answer, *, pictures: bool = True, with_faces: bool = False) -> dict[str, Any]:
+        """What templates show of an answer; `with_faces`: also faces of gallery patients, if any are kept."""
         truth = answer.truth and {"disorder_id": answer.truth.disorder_id, "disorder_name": answer.truth.name}
         cards = self._cards(answer.uploads, pictures=pictures)
         if not cards:  # a simulated patient has no photos
@@ -175,12 +166,12 @@ class Pages:
             cards = [{"image_id": image_id, "encoded": True} for image_id in image_ids]
         [query] = answer.document["queries"]
         with_links = self.ranker.settings.links and not self.ranker.settings.coarse
-        make_up = self._make_up(answer.gallery)
+        sex_and_age = self._sex_and_age(answer.gallery)
         lines = [
             {
                 **with_all_parts(line),
                 "links": links_of(line) if with_links else [],
-                "make_up": make_up.get(line["disorder_id"], ""),
+                "sex_and_age": sex_and_age.get(line["disorder_id"], ""),
             }
             for line in query["disorders"]
         ]
@@ -191,14 +182,14 @@ class Pages:
             "words": answer_in_words(answer.ranking, coarse=self.ranker.settings.coarse),
         }
 
-    def _make_up(self, gallery: Gallery) -> Mapping[str, str]:
+    def _sex_and_age(self, gallery: Gallery) -> Mapping[str, str]:
         """Sex and age of each disorder's patients, where they are known and may be told."""
         settings = self.ranker.settings
         if settings.coarse or not settings.facts_of_image:
             return {}
-        if gallery.fingerprint not in self.make_up:  # of the newest generation only
-            self.make_up = {gallery.fingerprint: make_up_in_words(gallery.roster, settings.facts_of_image)}
-        return self.make_up[gallery.fingerprint]
+        if gallery.fingerprint not in self.sex_and_age:  # of the newest generation only
+            self.sex_and_age = {gallery.fingerprint: sex_and_age_in_words(gallery.roster, settings.facts_of_image)}
+        return self.sex_and_age[gallery.fingerprint]
 
     def _cards(self, uploads: Sequence[UploadResult], *, pictures: bool = True) -> list[dict[str, Any]]:
         return self.ranker.queue.run_on_cores(partial(photo_card, pictures=pictures), uploads)
@@ -211,7 +202,7 @@ class Pages:
         shown = place and {"x": round(place[0], 1), "y": round(place[1], 1)}  # more digits would tell distances
         return {"points": points, "place": shown}
 
-    def _render_page(self, gallery: dict[str, Any], template: str = "page.html", **values: Any) -> str:
+    def _render_page(self, template: str, gallery: dict[str, Any] | None = None, **values: Any) -> str:
         ranker = self.ranker
         usual = {
             "can_encode": ranker.encoder is not None,
@@ -223,12 +214,12 @@ class Pages:
             },
             "kinds": "JPEG, PNG, WebP or HEIC",
             "centroid_weight": FULL.parameters["lambda"],
-            "chosen": None,
+            "chosen": {},
             "answer": None,
             "problem": None,
             "photos": [],
         }
-        return self._render(template, gallery, **usual | values)
+        return self._render(template, gallery or ranker.gallery.newest().as_dict(), **usual | values)
 
     def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
         """The answer as a file to keep; its user asked for it."""
@@ -238,15 +229,11 @@ class Pages:
         if kind == "json":
             content = json.dumps(document, indent=1)
         elif kind == "tsv":
-            content = separated(list(ranking_rows(document)), delimiter="\t")
+            content = csv_text(list(ranking_rows(document)), delimiter="\t")
         else:
             css = (resources.files("mien.service") / "static" / "page.css").read_text(encoding="utf-8")
-            content = self._render(
-                "report.html",
-                document["gallery"],
-                **self._shown(answer, pictures=with_faces),
-                css=css,
-            )
+            shown = self._answer_values(answer, pictures=with_faces)
+            content = self._render("report.html", document["gallery"], **shown, css=css)
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
 
@@ -267,9 +254,6 @@ class Pages:
         )
 
 
-DEMO_NOTE = "The numbers show how the page works; they say nothing about real people."
-
-
 def natural_order(text: str) -> list[tuple[int, str]]:
     """Sorts names as people do.
 
@@ -280,7 +264,7 @@ def natural_order(text: str) -> list[tuple[int, str]]:
 
 
 def with_all_parts(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A line for the page: where the parts of a distance are not told, it stays as it is at any weight."""
+    """A line for the page. Hidden parts of a distance are filled with the distance, so that no weight changes it."""
     missing = {name: line["distance"] for name in PARTS if name in line and line[name] is None}
     others = {key: [with_all_parts(one) for one in line[key]] for key in ("alone", "without") if key in line}
     return {**line, **missing, **others, "parts_hidden": bool(missing)}
@@ -294,7 +278,7 @@ def _weight(text: str) -> float | None:
 
 
 def _mark_faces(lines: Sequence[dict[str, Any]], faces: Faces) -> bool:
-    """Says of cases which have a face, and of disorders which have a composite; whether there are faces at all."""
+    """Marks cases that have a face and disorders that have a composite. Returns whether the gallery keeps any face."""
     if not faces.count():
         return False
     shown = faces.of_images(case["image_id"] for line in lines for case in line["nearest_cases"])

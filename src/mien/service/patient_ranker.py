@@ -20,7 +20,7 @@ from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for
 from mien.encoding.subject import Choice, Subject
 from mien.report.photos import photo_document
-from mien.report.rankings import coarse_document, examination_document, ranking_document, shared_document
+from mien.report.rankings import coarse_document, examination_document, ranking_document, rounded_document
 from mien.service.budget import Budget, usual_embeddings
 from mien.service.galleries import ServedGallery
 from mien.service.problems import Problem
@@ -104,7 +104,7 @@ class PatientRanker:
         skip_refused: bool = False,
         by_gene: bool = False,
     ) -> Answer:
-        """Ranks the photos of one patient. If a photo is refused, all are, or it is left out with `skip_refused`."""
+        """Ranks the photos of one patient. A refused photo is an error; with `skip_refused` it is left out."""
         self.gallery.newest().index  # noqa: B018 an empty gallery is refused before the photos are encoded
         encoder = self.loaded_encoder()
         results = self.encode_uploads(uploads)
@@ -117,12 +117,12 @@ class PatientRanker:
         answer.document["warnings"] = odd_pairs(encodings, encoder.manifest.same_person_distance)
         return answer._replace(uploads=results)
 
-    def rank_demo(self, asker: Asker, patient_id: str, method: Method, top: int | None) -> Answer:
-        """Ranks a simulated patient."""
+    def rank_demo(self, asker: Asker, patient_id: str, method: Method) -> Answer:
+        """Ranks all disorders for a simulated patient."""
         if patient_id not in self.demo_patients:
             raise Problem(422, "unknown-patient", f"there is no simulated patient {shown(patient_id)}: pick one")
         query, truth = self.demo_patients[patient_id]
-        return self.rank_query(asker, query, method, top)._replace(truth=truth)
+        return self.rank_query(asker, query, method, None)._replace(truth=truth)
 
     def rank_query(
         self,
@@ -138,9 +138,9 @@ class PatientRanker:
 
         `by_gene` adds genes, without what each photo says; None: where the gallery's disorders are described.
         """
-        if self.settings.coarse and method != FULL:  # where a band ends, for several weights, tells the distances
+        if self.settings.coarse and method != FULL:  # the bands at several weights would tell the distances
             raise Problem(403, "coarse", "this service ranks by the full method only")
-        if self.settings.token or self.settings.tokens:  # without, only this machine can ask, where the gallery lies
+        if self.settings.token or self.settings.tokens:  # else only this machine can ask, and it has the gallery
             self.budget.spend(asker.account, query.encodings.embeddings)
         gallery = self.gallery.newest()
         by_gene = bool(gallery.descriptions) if by_gene is None else by_gene
@@ -156,7 +156,7 @@ class PatientRanker:
         if self.settings.coarse:
             document = coarse_document(document)
         elif not asker.may("embeddings"):
-            document = shared_document(document)
+            document = rounded_document(document)
         return Answer(document, gallery, rankings[0])
 
     def loaded_encoder(self) -> PhotoEncoder:

@@ -50,18 +50,15 @@ class Problem(Exception):  # noqa: N818 the word of the standard
 
     @property
     def response(self) -> Response:
-        """The answer to the request."""
         content = json.dumps(self.document)
         return Response(content, self.status, media_type=MEDIA_TYPE, headers=self.headers)
 
 
-def busy(detail: str, seconds: int = RETRY_SECONDS) -> Problem:
-    """The problem of a service that is busy; the caller should try again later."""
-    return Problem(503, "busy", detail, headers={"Retry-After": str(seconds)})
+def busy(detail: str) -> Problem:
+    return Problem(503, "busy", detail, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
 def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
-    """The problem document for an error."""
     match error:
         case Problem():
             return error
@@ -88,7 +85,7 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
 
 
 def _invalid(error: RequestValidationError | ValidationError) -> Problem:
-    """Names the wrong fields, unless there are very many."""
+    """Names the wrong fields; if there are very many, only their number."""
     detail = "the request has missing or wrong fields"
     if isinstance(error, ValidationError) and error.error_count() > MOST_ERRORS:
         return Problem(422, "invalid-request", f"{detail}: {error.error_count():,} of them")

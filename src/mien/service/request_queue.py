@@ -8,17 +8,16 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar
 
 from starlette.requests import Request
 
 from mien.service.problems import Problem, busy
 
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-SECONDS_TO_BEGIN = 1.0  # in which no body is called slow
+SECONDS_TO_BEGIN = 1.0  # before that, no body is called slow
 
 
 class ArrivingBody(NamedTuple):
@@ -30,7 +29,6 @@ class ArrivingBody(NamedTuple):
 
     @property
     def bytes_per_second(self) -> float:
-        """How fast it arrives."""
         received: int = self.request.scope.get("received_bytes", 0)
         return received / (time.monotonic() - self.started)
 
@@ -50,9 +48,9 @@ class RequestQueue:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Takes a place in the queue. Do it before the body is read, because bodies are large.
+        """Takes a place in the queue. Call it before the body is read, because bodies are large.
 
-        Where all are taken, the slowest of the bodies that still arrive gives way.
+        If all places are taken, the request whose body arrives slowest is ended.
         """
         if self.places_taken >= self.most_waiting and not self._end_slowest():
             raise busy("as many requests as there are places for are under way: try again")
@@ -87,12 +85,9 @@ class RequestQueue:
             detail = f"a request arrives within {self.seconds:.0f} seconds, and faster where others wait"
             raise Problem(408, "too-slow", detail) from error
 
-    async def run(
-        self, job: Callable[Arguments, Result], *arguments: Arguments.args, **more: Arguments.kwargs
-    ) -> Result:
+    async def run(self, job: Callable[[], Result]) -> Result:
         """Runs a job on a thread. After `seconds` the caller gets a problem; the job goes on and keeps its place."""
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self.jobs, lambda: job(*arguments, **more))
+        future = asyncio.get_running_loop().run_in_executor(self.jobs, job)
         try:
             return await asyncio.wait_for(asyncio.shield(future), self.seconds)
         except TimeoutError as error:

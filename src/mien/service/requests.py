@@ -113,7 +113,7 @@ def face_choice(text: str) -> Choice:
     return int(text) if text else None
 
 
-async def answered(
+async def answer_request(
     request: Request,
     queue: RequestQueue,
     read: Callable[[Request], Awaitable[Body]],
@@ -139,7 +139,6 @@ def asker_of(request: Request) -> Asker:
 
 
 def json_response(document: Any) -> Response:
-    """A document as JSON."""
     return Response(json.dumps(document), media_type="application/json")
 
 

@@ -15,8 +15,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from mien.core.errors import MienError
-from mien.service.access_checks import SECURITY_HEADERS
-from mien.service.addresses import address_group
+from mien.service.access_checks import SECURITY_HEADERS, address_group
 from mien.service.problems import Problem
 
 MOST_CONNECTIONS = 512
@@ -57,7 +56,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.handshake = self.loop.create_task(self._start_tls(transport, self.tls))
 
     async def _start_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
-        """Begins TLS only here: asyncio itself would not tell of a connection before, and nobody would count it."""
+        """Begins TLS after the connection is counted: asyncio itself would report it only after its handshake."""
         try:
             encrypted = await self.loop.start_tls(
                 transport, self, context, server_side=True, ssl_handshake_timeout=SECONDS_FOR_A_REQUEST
@@ -110,7 +109,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.header_bytes += len(name) + len(value)
         if len(self.headers) > MOST_HEADERS or self.header_bytes > MOST_HEADER_BYTES:
             self.refusal = too_many_headers()
-            raise too_many_headers()  # ends the parser; another one, because what was raised holds this connection
+            raise too_many_headers()  # ends the parser; a new error, because a raised one keeps this connection
 
     def on_headers_complete(self) -> None:
         """Called at the empty line."""
@@ -123,7 +122,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no request with a problem document."""
+        """Answers bytes that are no HTTP request with a problem document."""
         if self.is_idle:
             self.transport.write(raw_response(self.refusal or Problem(400, "invalid-http", msg)))
             self.transport.close()
@@ -132,13 +131,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def too_many_headers() -> Problem:
-    """A new one each time: an error that is raised again keeps all its tracebacks, and what was received in them."""
+    """Makes a new error each time: one that is raised again keeps its tracebacks, and the received bytes in them."""
     most = f"a request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all"
     return Problem(431, "too-many-headers", most)
 
 
 def raw_response(problem: Problem) -> bytes:
-    """A problem as the bytes of an answer, where no application is asked."""
+    """A problem as the bytes of an HTTP answer, for requests that never reach the application."""
     response = problem.response
     headers = {**SECURITY_HEADERS, **response.headers, "connection": "close"}
     lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
@@ -173,8 +172,7 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
-def configured(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
-    """The configuration of uvicorn."""
+def uvicorn_config(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=type("Protocol", (LimitedProtocol,), {"tls": tls}),
@@ -188,13 +186,13 @@ def configured(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Confi
     )
 
 
-def listen(config: uvicorn.Config, bound: socket.socket) -> None:
+def run_server(config: uvicorn.Config, bound: socket.socket) -> None:
     """Serves until a signal ends it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = 4 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 4 * MOST_CONNECTIONS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
     server = uvicorn.Server(config)
-    for number in (signal.SIGINT, signal.SIGTERM):  # before uvicorn handles it, and when it raises it again at the end
+    for number in (signal.SIGINT, signal.SIGTERM):  # until uvicorn handles it, and when it raises it again at the end
         signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     server.run(sockets=[bound])

@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-LINES_PER_MINUTE = 60  # about no person, of each kind: 15 MB a day at most
+LINES_PER_MINUTE = 60  # of each kind that are about no person: at most 15 MB a day
 KIND = ("event", "error", "todo", "message")  # facts that are constants: there are few kinds
 LOGGER = logging.getLogger("mien.service")
-SPEAKING = ("mien", "uvicorn")  # loggers whose messages, without their values, are constants
+CONSTANT_MESSAGES = ("mien", "uvicorn")  # loggers whose messages, without their values, are constants
 
 
 class LogLines(logging.Handler):
@@ -68,7 +68,7 @@ class LogLines(logging.Handler):
 def facts_of_record(record: logging.LogRecord) -> dict[str, Any]:
     """What a line tells of a record that the service did not write itself: no values, they may be a patient's."""
     facts: dict[str, Any] = {"event": record.name, "places": [f"{record.module}:{record.lineno}"]}
-    if record.name.startswith(SPEAKING):
+    if record.name.startswith(CONSTANT_MESSAGES):
         facts["message"] = str(record.msg).strip()
     if record.exc_info and record.exc_info[1]:
         facts["error"] = type(record.exc_info[1]).__name__
@@ -88,7 +88,6 @@ def service_log(level: int = logging.INFO) -> Iterator[None]:
 
 
 def log_event(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
-    """Writes a line."""
     LOGGER.log(level, event, extra={"facts": {"event": event, **facts}})
 
 

@@ -56,7 +56,6 @@ class Asker(NamedTuple):
         return self.person.name or self.address
 
     def may(self, right: str) -> bool:
-        """Whether this person has a right."""
         return right in self.person.rights
 
 
@@ -88,7 +87,7 @@ class People:
 
 
 def hash_of(name: str | None, token: str) -> str:
-    """What is stored of a token. It belongs to a name: under a damaged one the audit log would blame somebody else."""
+    """What is stored of a token. The name is part of it: with a damaged name, the audit log would blame another."""
     return hashlib.sha256(f"{name} {token}".encode()).hexdigest()
 
 
@@ -144,7 +143,7 @@ def revoke_people(path: Path, names: Iterable[str]) -> None:
 
 @contextmanager
 def changed_people(path: Path) -> Iterator[dict[str, Person]]:
-    """The people of a file to be changed; they are written in one step, unless an error is raised."""
+    """Yields the people of a file to be changed, and writes them in one step unless an error is raised."""
     import fcntl  # noqa: PLC0415 not everywhere, and only needed here
 
     folder = os.open(path.parent, os.O_RDONLY)
@@ -158,7 +157,7 @@ def changed_people(path: Path) -> Iterator[dict[str, Person]]:
 
 
 def _write(path: Path, people: Mapping[str, Person]) -> None:
-    with private_file(path) as file:  # of a killed process, the next one finds what is left by its name
+    with private_file(path) as file:  # what a killed process leaves has a fixed name, and the next one deletes it
         for person in people.values():
             rights = ",".join(right for right in RIGHTS if right in person.rights)
             file.write(f"{person.name} {person.token_sha256} {rights}\n".encode())

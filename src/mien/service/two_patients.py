@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-PATIENTS = ("first", "second")  # as the form names them
+FORM_FIELDS = ("first", "second")  # for the photos of each patient
 FIRST_SHOWN = 10
 
 Line = Mapping[str, Any]  # of an answer's document, as much as it tells
@@ -27,11 +27,11 @@ class Pair(NamedTuple):
     each: tuple[Sequence[Line], Sequence[Line]]  # the first three
 
 
-def in_common(first: Sequence[Line], second: Sequence[Line]) -> Pair:
-    """The disorders that both patients are most like, by mean distance; by ranks where distances are not told.
+def compare_patients(first: Sequence[Line], second: Sequence[Line]) -> Pair:
+    """Finds the disorders that both patients are most like, by mean distance; by ranks where there are no distances.
 
     >>> lines = [{"rank": rank, "disorder_id": name, "disorder_name": None} for rank, name in enumerate("abc", start=1)]
-    >>> in_common(lines, [lines[2]]).words
+    >>> compare_patients(lines, [lines[2]]).words
     'The first is most like a, the second most like c. The closest to both, c, is at ranks 3 and 3.'
     """
     other_of = {line["disorder_id"]: line for line in second}

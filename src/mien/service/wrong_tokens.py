@@ -23,14 +23,13 @@ class WrongTokens:
         self.let_in: dict[tuple[str, str], None] = {}  # address and hash of the token; the oldest first
 
     def seconds_to_wait(self, address: str, token_sha256: str | None) -> float:
-        """How long an address has to wait until a token of it is looked at; with the hash of one that is right."""
+        """How long an address has to wait until its token is checked. Give the token's hash if the token is right."""
         count, last = self.wrong.get(address, (0, 0.0))
         if count < FREE or (address, token_sha256) in self.let_in:
             return 0
         return max(0.0, last + min(LONGEST, 2.0 ** (count - FREE)) - self.now())
 
     def count(self, address: str) -> None:
-        """Remembers a wrong token."""
         now = self.now()
         self.wrong = {each: (count, last) for each, (count, last) in self.wrong.items() if last > now - FORGOTTEN}
         if address in self.wrong or len(self.wrong) < MOST_REMEMBERED:

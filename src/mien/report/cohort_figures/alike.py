@@ -9,6 +9,7 @@ from matplotlib.patches import Patch
 from mien.evaluation.cohort_rows import CohortPatient, GroupResult, RandomMean, WithoutOne, strongest_first
 from mien.evaluation.experiment_context import Tables, rows_of
 from mien.report.cohort_figures.ranks import group_colours
+from mien.report.evaluation import p_equals
 from mien.report.figures.style import INK, panels
 from mien.report.figures.tsne import short
 
@@ -16,7 +17,7 @@ DIFFERENT, ONE = "#b9bec6", "#d9bf8f"
 
 
 def draw(tables: Tables) -> Figure:
-    """A line of the figure for each group: two hills of gallery patients, the group, and it without each patient."""
+    """A panel for each group: histograms of random gallery groups, the group's mean, and that without each patient."""
     groups = [group for group in strongest_first(rows_of(tables, "groups", GroupResult)) if group.p_holm is not None]
     drawn, without = rows_of(tables, "random_means", RandomMean), rows_of(tables, "without_one", WithoutOne)
     colour_of = group_colours(rows_of(tables, "patients", CohortPatient))
@@ -29,8 +30,7 @@ def draw(tables: Tables) -> Figure:
         rests = [row.mean_distance for row in without if row.group == group.group]
         axis.plot(rests, [0.14] * len(rests), "|", color=colour_of[group.group], markersize=9, markeredgewidth=1.2)
         axis.plot([group.mean_distance or 0] * 2, [0, 1.05], color=colour_of[group.group], linewidth=2.4)
-        p_value = "p < 0.001" if (group.p_holm or 0) < 0.001 else f"p = {group.p_holm:.3f}"
-        axis.set_title(f"{short(group.group)}: {group.patients} patients, {p_value}", fontsize=9.5)
+        axis.set_title(f"{short(group.group)}: {group.patients} patients, {p_equals(group.p_holm or 0)}", fontsize=9.5)
         axis.set(yticks=(), ylim=(0, 1.12))
         axis.spines["left"].set_visible(False)
     ends = [end for axis in axes for end in axis.get_xlim()]

@@ -28,7 +28,7 @@ AWAY = (10, 17, 26, 40, 56)  # points between a label and what it names
 
 
 def draw(tables: Tables) -> Figure:
-    """Known disorders faint, groups of the cohort strong, each with the 95 % confidence ellipse of its average."""
+    """Known disorders in faint colours, groups of the cohort in strong ones, with ellipses around their means."""
     points = rows_of(tables, "map", MapPoint)
     colour_of = group_colours(rows_of(tables, "patients", CohortPatient))
     known, cohort = ([p for p in points if (p.disorder_id is None) == ours] for ours in (False, True))
@@ -71,7 +71,7 @@ def draw(tables: Tables) -> Figure:
 def _write_apart(
     axis: Axes, labels: Sequence[tuple[float, float, str, float]], points: Sequence[tuple[float, float]]
 ) -> None:
-    """Writes (x, y, text, size) where it covers the least of what is written, of crosses and of points."""
+    """Writes each label (x, y, text, size) where it covers the least of other labels, of crosses and of points."""
     scale = 72 / axis.figure.dpi
     crosses = [label[:2] for label in labels]
     taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axis.transData.transform([*crosses, *points]) * scale]

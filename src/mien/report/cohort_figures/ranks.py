@@ -46,7 +46,7 @@ def draw(tables: Tables) -> Figure:
     joined = linkage(squareform(distances), "average", optimal_ordering=len(patients) <= MOST_ORDERED)
     look: Any = {"color_threshold": 0, "above_threshold_color": PALE, "no_labels": True}
     order = dendrogram(joined, orientation="left", ax=rooms["tree"], **look)["leaves"]
-    least, most = joined[0, 2], joined[-1, 2]  # up to 0 there would be nothing to see
+    least, most = joined[0, 2], joined[-1, 2]  # an axis from 0 would squeeze the tree into its end
     ends = least - 0.2 * (most - least) - 0.005, most + 0.05 * (most - least) + 0.005
     rooms["tree"].set(ylim=(10 * len(order), 0), xlim=ends[::-1], yticks=(), xlabel="Distance")
     rooms["tree"].set_xticks([least, most], [f"{least:.2f}", f"{most:.2f}"], fontsize=8, rotation=90)
@@ -84,7 +84,7 @@ def _matrices(pairs: list[CohortPair], patients: list[CohortPatient]) -> tuple[F
 
 
 def _medians(ranks: Float64s, patients: list[CohortPatient]) -> Float64s:
-    """Of the other patients of the same group, in each patient's list."""
+    """For each patient, the median rank of the others of the group in the patient's list."""
     medians = np.full(len(patients), np.nan)
     for place, patient in enumerate(patients):
         fellows = [o for o, other in enumerate(patients) if o != place and other.group == patient.group is not None]
@@ -115,7 +115,7 @@ def _few_digits(rank: float) -> str:
 
 
 def _name(rooms: dict[str, Axes], names: list[str]) -> None:
-    """Names of patients, and of the axes."""
+    """Writes the names of patients and of the axes."""
     named = names if len(names) <= MOST_NAMED else []
     size = 8 if len(names) <= MOST_NUMBERED else 6
     ranks, medians = rooms["ranks"], rooms["medians"]

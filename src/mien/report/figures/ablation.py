@@ -88,7 +88,7 @@ def _accuracies(row: Result) -> list[float]:
 
 
 def _gains(rows: Sequence[Result]) -> list[list[float]]:
-    """Percentage points that each method (rows) is above the baseline of its set, for each top-N (columns)."""
+    """By how many percentage points each method (rows) is above the baseline, for each top-N (columns)."""
     [baseline] = [row for row in rows if row.method == BASELINE]
     pairs = [zip(_accuracies(row), _accuracies(baseline), strict=True) for row in rows]
     return [[accuracy - reference for accuracy, reference in line] for line in pairs]

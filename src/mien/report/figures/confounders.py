@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.experiments.confounders import Correlation
 from mien.evaluation.published import SET_NAMES
+from mien.report.evaluation import p_value_text
 from mien.report.figures.style import BAND, INK, PALE, SET_COLOURS, in_order, panels
 
 NAMES = {
@@ -40,8 +41,7 @@ def draw(tables: Tables) -> Figure:
         axis.plot([row.ci_low, row.ci_high], [line, line], color=colour, linewidth=1.6)
         fill = colour if row.p_value < SIGNIFICANT else "white"
         axis.plot(row.rho, line, "o", color=colour, markerfacecolor=fill, markeredgewidth=1.5, markersize=7)
-        p_value = "<0.001" if row.p_value < 0.001 else f"{row.p_value:.3f}"
-        for place, text in zip(COLUMNS.values(), (p_value, f"{row.patients}"), strict=True):
+        for place, text in zip(COLUMNS.values(), (p_value_text(row.p_value), f"{row.patients}"), strict=True):
             axis.text(place, line, text, transform=at_line, ha="right", va="center", color=colour)
     for name, place in COLUMNS.items():
         axis.text(place, 1.015, name, transform=axis.transAxes, ha="right")

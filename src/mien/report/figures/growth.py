@@ -66,7 +66,7 @@ def _panel(axis: Axes, growth: list[Growth], counts: Curves, means: Curves) -> N
 def _lines(
     axis: Axes, growth: list[Growth], curves: Curves, *, style: str, headroom: float
 ) -> list[tuple[str, str, float]]:
-    """Draws curves from zero up; the last value of each, its colour, its height as a share of the panel."""
+    """Draws curves from zero up; returns of each the last value, the colour, and the height as a share of the panel."""
     highest = headroom * max(getattr(one, field) for one in growth for field in curves)
     axis.set_ylim(0, highest)
     ends = []

@@ -53,7 +53,7 @@ def _panel(axis: Axes, points: list[CurvePoint]) -> None:
 
 
 def _accuracies(axis: Axes, top: int, of_curve: dict[tuple[str, str], float]) -> None:
-    """Dots with numbers: left of the curves where they begin, further on above the full method, below the baseline."""
+    """Draws dots with numbers: at top 1 left of the curves, else above the full method and below the baseline."""
     beginnings = apart(list(of_curve.values()), gap=3.8)
     for ((test_set, method), accuracy), beginning in zip(of_curve.items(), beginnings, strict=True):
         colour, text = SET_COLOURS[test_set], f"{accuracy:.1f}"

@@ -62,7 +62,7 @@ def draw(tables: Tables) -> Figure:
 
 
 def _bars(axis: Axes, place: int, change: Change) -> dict[str, float]:
-    """Draws one stage, and says where the bar of each state begins."""
+    """Draws the bars of one stage; returns where the bar of each state begins."""
     bottoms, bottom = {}, GAP if change.unchanged == 100 else 0.0  # a single bar stands in the middle
     for state, colour in COLOURS.items():
         percent: float = getattr(change, state)

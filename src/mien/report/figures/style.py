@@ -52,7 +52,7 @@ SETTINGS: Any = {
     "ytick.color": PALE,
     "text.color": INK,
     "legend.frameon": False,
-    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "text.parse_math": False,  # names may hold dollar signs, which begin no formula
     "svg.hashsalt": "mien",  # the same figure is the same file
 }
 
@@ -65,7 +65,7 @@ def panels(rows: int, columns: int, *, width: float = 10.0, height: float) -> tu
 
 
 def panels_of(count: int, *, row_height: float) -> tuple[Figure, list[Axes]]:
-    """So many panels, two side by side, with room for a legend below."""
+    """`count` panels, two in a row, with room for a legend below."""
     columns = min(2, count)
     rows = ceil(count / columns)
     figure, axes = panels(rows, columns, height=1.0 + row_height * rows)
@@ -75,12 +75,12 @@ def panels_of(count: int, *, row_height: float) -> tuple[Figure, list[Axes]]:
 
 
 def legend_below(figure: Figure, *, loc: Below = "outside lower center", **given: Any) -> None:
-    """A legend below all panels; its padding leaves a free line for the note on the source."""
+    """Puts a legend below all panels, with a free line under it for the note on the source."""
     figure.legend(loc=loc, ncols=4, fontsize=8.5, borderpad=2, columnspacing=1.5, **given)
 
 
 def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """The heights of labels, moved up where two would touch.
+    """Moves the heights of labels up where two labels would touch.
 
     >>> apart([10.0, 30.0, 11.0], gap=4)
     [10.0, 30.0, 14.0]
@@ -114,6 +114,6 @@ def draw_and_save(draw: Callable[[Tables], Figure], tables: Tables, path: Path, 
         figure.supxlabel(note, x=0.995, ha="right", fontsize=7, color=PALE)
         # not `savefig`, which draws everything once more beforehand; the files are the same
         FigureCanvasSVG(figure).print_svg(path.with_suffix(".svg"), metadata={"Date": None})  # type: ignore[no-untyped-call]
-        figure.set_layout_engine("none")  # it is laid out: again would give the same
+        figure.set_layout_engine("none")  # the layout is done, and a second run would give the same
         figure.dpi = 160
         FigureCanvasAgg(figure).print_png(path.with_suffix(".png"))  # type: ignore[no-untyped-call]

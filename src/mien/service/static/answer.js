@@ -32,7 +32,7 @@ function entryOf(disorder, view) {
   return disorder[kind][photo];
 }
 
-/** Brings the answer in `result` to life; gives a function that tells the weight now chosen. */
+/** Makes the answer in `result` interactive; returns a function that gives the chosen weight. */
 export function startAnswer(result, announce) {
   const data = result.querySelector("#answer-data");
   if (!data) return () => null;
@@ -74,8 +74,8 @@ export function startAnswer(result, announce) {
       item.classList.toggle("in-set", inSet.has(disorder.disorder_id));
       fields.set.hidden = !inSet.has(disorder.disorder_id);
       if (fields.probability) fields.probability.lastChild.textContent = percentage(disorder.probability);
-      fields["make-up"].hidden = !disorder.make_up;
-      fields["make-up"].lastElementChild.textContent = disorder.make_up;
+      fields["sex-and-age"].hidden = !disorder.sex_and_age;
+      fields["sex-and-age"].lastElementChild.textContent = disorder.sex_and_age;
       fields.links.hidden = !disorder.links.length;
       fields.links.replaceChildren(...disorder.links.flatMap(({ name, url }) => {
         const link = Object.assign(document.createElement("a"), { href: url, target: "_blank", rel: "noopener noreferrer" });

@@ -33,7 +33,7 @@ function freeBox(dot, width, height, taken) {
   return null;
 }
 
-/** Draws the map into `figure`; gives `number(listed)`, which labels disorders, and `light(id)`, which points at one. */
+/** Draws the map into `figure`; returns `number(listed)`, which labels disorders, and `light(id)`, which highlights one. */
 export function drawMap(figure, { points, place }, { nameOf, describe, onPoint = () => {}, onPick = () => {} }) {
   const svg = figure.querySelector("svg");
   const line = figure.querySelector(".map-name");

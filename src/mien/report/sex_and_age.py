@@ -1,4 +1,4 @@
-"""Who the patients of a disorder are, as far as their sex and age are known: whom a face is compared with."""
+"""Sex and age of each disorder's patients in words, so that a user sees whom a face is compared with."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from statistics import median
 from mien.core.roster import Roster
 from mien.core.study import ImageFacts
 
-FEWEST = 3  # patients of whom something is known: of fewer it would be said of each
+FEWEST = 3  # patients whose sex or age is known; with fewer, the words would describe single patients
 
 
-def make_up_in_words(roster: Roster, facts_of_image: Mapping[str, ImageFacts]) -> dict[str, str]:
+def sex_and_age_in_words(roster: Roster, facts_of_image: Mapping[str, ImageFacts]) -> dict[str, str]:
     """Sex of the patients and ages on the photos, by disorder id; nothing where too little is known.
 
     >>> from mien.core.roster import Label
     >>> labels = [Label("1", "p", "A"), Label("2", "p", "A"), Label("3", "q", "A"), Label("4", "r", "A")]
     >>> facts = {"1": ImageFacts(2, "male"), "2": ImageFacts(4, "male"), "3": ImageFacts(9), "4": ImageFacts(3)}
-    >>> make_up_in_words(Roster.of_labels(labels), facts)
+    >>> sex_and_age_in_words(Roster.of_labels(labels), facts)
     {'A': '1 male, 2 not known; 2 to 9 years old on the photos, half of them under 3.5'}
     """
     found = {}
