@@ -15,6 +15,7 @@ from mien.core.genes import Description
 from mien.storage.cohort_writer import CohortWriter
 from mien.storage.database import (
     DATABASE,
+    DESCRIBED,
     FINISHED,
     LEARNED,
     connection,
@@ -26,7 +27,7 @@ from mien.storage.database import (
     transaction,
     write_state,
 )
-from mien.storage.descriptions import write_document
+from mien.storage.descriptions import document_of
 from mien.storage.faces import faces_erased_along, write_faces
 from mien.storage.index_files import delete_index, is_written, read_index, sweep, write_index
 from mien.storage.outputs import write_checked_json
@@ -120,9 +121,11 @@ def describe(directory: Path, descriptions: Iterable[Description]) -> int:
     """Stores what is known of disorders, in the place of all that was known; returns the generation."""
     with connection(directory, write=True) as database:
         with _change(database, directory):
-            newest_state(database, directory)
-            if write_document(database, descriptions):
-                read_roster(database)  # as above
+            document = document_of(descriptions)
+            if document != newest_state(database, directory).described:
+                database.execute(DESCRIBED)
+                database.execute("INSERT OR REPLACE INTO described VALUES (1, ?, ?)", document)
+                read_roster(database)  # a new fingerprint must not hide that rows are missing
                 _next_generation(database, directory)
             generation = state(database).generation
         finish(database, directory)

@@ -6,7 +6,8 @@ import io
 import pickle
 import pickletools
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,16 +76,10 @@ class _InertUnpickler(pickle.Unpickler):
 
 def load_inert(path: Path, known: Container[str]) -> Any:
     """The pickle's content, with an `Inert` wherever it names one of the known classes or functions."""
-    try:
-        with path.open("rb") as file:
-            if path.stat().st_size > SCANNED_BYTES:
-                return _InertUnpickler(file, path, known, None).load()
-            content = file.read()
-    except InvalidFileError:
-        raise
-    except Exception as error:  # a broken pickle can fail in any way
-        raise _unreadable(path, error) from error
-    return next_inert(content, path, known)[0]
+    with _broken_pickles_refused(path), path.open("rb") as file:
+        if path.stat().st_size > SCANNED_BYTES:
+            return _InertUnpickler(file, path, known, None).load()
+        return next_inert(file.read(), path, known)[0]
 
 
 def next_inert(
@@ -98,17 +93,20 @@ def next_inert(
 ) -> tuple[Any, int]:
     """The pickle that starts there, as in `load_inert`, and where it ends; `outside` answers its persistent ids."""
     window = content[start : None if longest is None else start + longest]
-    try:
+    with _broken_pickles_refused(path):
         end = pickle_end(window)
         return _InertUnpickler(io.BytesIO(window[:end]), path, known, outside).load(), start + end
+
+
+@contextmanager
+def _broken_pickles_refused(path: Path) -> Iterator[None]:
+    try:
+        yield
     except InvalidFileError:
         raise
     except Exception as error:  # a broken pickle can fail in any way
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> InvalidFileError:
-    return InvalidFileError(path, [f"not a readable pickle ({type(error).__name__}: {reason(error)})"])
+        problem = f"not a readable pickle ({type(error).__name__}: {reason(error)})"
+        raise InvalidFileError(path, [problem]) from error
 
 
 def reason(error: Exception) -> str:
@@ -213,5 +211,4 @@ def as_array(value: Any) -> npt.NDArray[Any]:
         array = np.frombuffer(content, dtype=np.dtype(code).newbyteorder(">" if big_endian else "<"))
     else:
         raise ValueError(f"expected an array of numbers or objects, found type {code!r}")
-    shaped: npt.NDArray[Any] = np.reshape(array, shape, order="F" if order == "F" else "C")
-    return shaped
+    return np.reshape(array, shape, order="F" if order == "F" else "C")

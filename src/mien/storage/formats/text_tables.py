@@ -37,11 +37,8 @@ class Table(NamedTuple):
 
 
 def read_table(path: Path) -> Table:
-    """Opens a table; what cannot be opened is refused by its path."""
-    try:
-        text = read_text(path)
-    except OSError as error:
-        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
+    """Opens a table and reads its header."""
+    text = read_text(path)
     return Table(path, text, *header_of(path, text))
 
 
@@ -70,8 +67,11 @@ def unsafe_cell(text: str) -> str | None:
 
 
 def read_text(path: Path) -> str:
-    """The file as UTF-8 text."""
-    content = path.read_bytes()
+    """The file as UTF-8 text; one that cannot be opened, or is empty, is refused."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
     if content.startswith(BYTE_ORDER_MARKS):
         raise InvalidFileError(path, ["it begins with a byte-order mark: save it as plain UTF-8 ('UTF-8 without BOM')"])
     try:
