@@ -121,8 +121,7 @@ def _typicality(
     jitter = np.where(trained, parameters.trained_jitter, parameters.typicality_jitter)
     jitter = np.where(role == "rare", parameters.rare_jitter, jitter)[patient_of_image]
     of_image = of_patient[patient_of_image] * (1 + jitter * rng.standard_normal(len(patient_of_image)))
-    clipped: Float64s = np.clip(of_image, 0.0, 0.95)
-    return clipped
+    return np.clip(of_image, 0.0, 0.95)
 
 
 def _alike(patients: Patients) -> Ints:
@@ -160,8 +159,7 @@ def _mixed(shared: Float64s, own: Float64s, share: Float64s) -> Float64s:
 
 
 def _mixed_noise(shared: Float64s, own: Float64s, share: float | Float64s) -> Float64s:
-    mixed: Float64s = np.sqrt(share) * shared + np.sqrt(1 - share) * own
-    return mixed
+    return np.sqrt(share) * shared + np.sqrt(1 - share) * own
 
 
 def _unit(rng: np.random.Generator, count: int, size: int) -> Float64s:
@@ -175,8 +173,7 @@ def _even(rng: np.random.Generator, count: int, step: float) -> Float64s:
 
     Two such sequences with different steps are spread evenly together.
     """
-    even: Float64s = np.clip((rng.random() + step * np.arange(count)) % 1, 1e-9, 1 - 1e-9)
-    return even
+    return np.clip((rng.random() + step * np.arange(count)) % 1, 1e-9, 1 - 1e-9)
 
 
 def _beta(uniform: Float64s, beta: Beta) -> Float64s:
@@ -186,5 +183,4 @@ def _beta(uniform: Float64s, beta: Beta) -> Float64s:
 
 def _rotation(rng: np.random.Generator, size: int, dimensions: int) -> Float64s:
     """Orthonormal rows (size, dimensions)."""
-    rows: Float64s = np.linalg.qr(rng.standard_normal((dimensions, size)))[0].T
-    return rows
+    return np.linalg.qr(rng.standard_normal((dimensions, size)))[0].T
