@@ -174,7 +174,7 @@ def write_faces(database: sqlite3.Connection, crops: Mapping[str, bytes], compos
 
 @contextmanager
 def faces_erased_along(database: sqlite3.Connection) -> Iterator[None]:
-    """Around the deletion of patients: their faces go too. Where faces were missing before, that stays visible."""
+    """Wraps the deletion of patients, which deletes their faces. Faces that were missing before are still reported."""
     fits = has_table(database, "faces") and _digest_fits(database)
     yield
     if fits:
@@ -209,7 +209,7 @@ def _fixed_patients(database: sqlite3.Connection, asked: int | None) -> int:
 
 
 def _make_blocks(database: sqlite3.Connection, size: int) -> None:
-    """Puts patients with faces who are in no block into new ones. The faces that they have now are in it for good."""
+    """Puts patients with faces who are in no block into new blocks. A block keeps the faces that they have now."""
     waiting: dict[str, dict[str, list[tuple[int, int]]]] = {}
     for disorder_id, patient_id, *keys in database.execute(
         "SELECT disorder_id, patient_id, label.disorder_key, face.image_key FROM face JOIN patient USING (patient_key)"

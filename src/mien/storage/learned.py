@@ -1,6 +1,6 @@
 """What was learned from a gallery and is stored with it: calibrations by method, and the tuned method.
 
-It lies in the database, and is dropped when a patient is removed: their part in a learned number cannot be taken out.
+It is kept in the database. Removing a patient deletes all of it: a patient's part in a number cannot be taken out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def stored_tuned(learned: Mapping[str, str], where: Path) -> Method:
 
 
 def parsed(name: str, stored: str, where: Path) -> dict[str, Any]:
-    """A document that was stored under a name, if neither has changed; older ones have no checksum."""
+    """A stored document. Its checksum covers its name too; documents of older versions have none."""
     checksum, _, text = ("", "", stored) if stored.startswith("{") else stored.partition(" ")
     try:
         if checksum and checksum != _checksum(name, text):

@@ -33,7 +33,7 @@ class LeftOut:
 
 
 def load_cohort(source: Source, progress: Progress) -> tuple[Cohort, LeftOut]:
-    """Labelled images for a gallery; the labels choose."""
+    """Labelled images for a gallery; images without a label are left out."""
     encodings, annotations, left_out = _load(source, progress, labelled=True)
     if not annotations.labels:
         empty = "disorder_id" if annotations.patient_of else "patient_id"
@@ -50,7 +50,7 @@ def labelled_cohort(encodings: Encodings, annotations: Annotations) -> Cohort:
 
 
 def load_queries(source: Source, progress: Progress) -> tuple[list[Query], LeftOut]:
-    """One query per patient, in the order of the table; where nobody says who is on the images, all are one patient."""
+    """One query per patient, in the order of the table. Without patient ids, all images are of one patient."""
     encodings, annotations, left_out = _load(source, progress, labelled=False)
     if not encodings.image_ids:
         raise InvalidFileError(source.encodings, ["no images to rank"])

@@ -59,14 +59,14 @@ def private_folder(path: Path, holds: Sequence[str]) -> Iterator[Path]:
     temporary.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        _take(temporary, descriptor)
-        _empty(temporary, holds)
+        _lock_folder(temporary, descriptor)
+        _delete_files(temporary, holds)
         try:
             yield temporary
             os.fsync(descriptor)
             temporary.rename(path)
         except BaseException:
-            _empty(temporary, holds)
+            _delete_files(temporary, holds)
             temporary.rmdir()
             raise
     finally:
@@ -74,7 +74,7 @@ def private_folder(path: Path, holds: Sequence[str]) -> Iterator[Path]:
     sync_directory(path.parent)
 
 
-def _take(folder: Path, descriptor: int) -> None:
+def _lock_folder(folder: Path, descriptor: int) -> None:
     """Makes a folder this process's alone: until the descriptor is closed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,7 +88,7 @@ def _take(folder: Path, descriptor: int) -> None:
     os.fchmod(descriptor, 0o700)
 
 
-def _empty(folder: Path, holds: Sequence[str]) -> None:
+def _delete_files(folder: Path, holds: Sequence[str]) -> None:
     files = list(folder.iterdir())
     if other := [file for file in files if file.is_dir() or not any(fnmatch(file.name, name) for name in holds)]:
         raise MienError(f"{other[0]} is in the way: move it")

@@ -35,13 +35,13 @@ class EncodingsFile:
 
 
 def missing_encodings(path: Path, image_ids: Sequence[str], *, otherwise: str) -> InvalidFileError:
-    """The error for labelled images that an encodings file does not hold; `otherwise` is what helps but encoding."""
+    """The error for labelled images that an encodings file lacks; `otherwise` is advice beside encoding them."""
     problems = [f"no encoding of image {shown(image_id)}" for image_id in image_ids]
     return InvalidFileError(path, problems, advice=f"encode these images, or {otherwise}")
 
 
 def check_writable(path: Path, image_ids: Sequence[str], encoder: Encoder) -> None:
-    """Refuses what could not be written under this name, before the work of making it."""
+    """Refuses encodings that could not be written under this name, before they are made."""
     if path.suffix.lower() == ".csv":
         from mien.storage.formats.gm_arc_csv import check_gm_arc  # noqa: PLC0415 heavy
 

@@ -1,4 +1,4 @@
-"""What tables say about images: who is on them, which disorder that patient has, and what it is called."""
+"""What tables say about images: which patient is on them, which disorder that patient has, and the disorder's name."""
 
 from __future__ import annotations
 

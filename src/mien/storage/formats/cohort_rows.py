@@ -36,7 +36,7 @@ class CohortRow(NamedTuple):
 
 
 class CohortCollector:
-    """Takes rows, and hands out embeddings and what is said about them; a contradiction refuses the table."""
+    """Gathers the rows of a table into embeddings and annotations; a contradiction refuses the table."""
 
     def __init__(self, path: Path, wanted: Container[str] | None, *, labelled: bool) -> None:
         self.path = path
@@ -48,7 +48,6 @@ class CohortCollector:
         self.problems: list[str] = []
 
     def add(self, row: CohortRow) -> None:
-        """One row."""
         if row.image_id and self.wanted is not None and row.image_id not in self.wanted:
             self.left_out.add(row.image_id)
             return

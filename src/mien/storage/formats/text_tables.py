@@ -26,7 +26,7 @@ class Table(NamedTuple):
     separator: str
 
     def each(self, required: Collection[str], take: Callable[[dict[str, str]], str | None]) -> None:
-        """Hands every row over by column; `take` says what is wrong with it, and one wrong row refuses the table."""
+        """Calls `take` with each row, by column. If it returns what is wrong with one, the table is refused."""
         require_columns(self.path, self.names, required, self.separator)
         problems: list[str] = []
         for row, fields in rows(self.text, self.separator, len(self.names), problems):
@@ -43,7 +43,7 @@ def read_table(path: Path) -> Table:
 
 
 def write_table(path: Path, names: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
-    """Writes a table that reads back as it is: what would have to be changed, an id above all, is refused."""
+    """Writes a table that reads back unchanged; refuses cells that would have to be altered."""
     problems: list[str] = []
     with private_file(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
