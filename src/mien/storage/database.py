@@ -1,4 +1,4 @@
-"""`gallery.sqlite`, the truth of a gallery: its tables, connections, and rows with their checksums."""
+"""`gallery.sqlite`, of which the index is made: its tables, connections, and rows with their checksums."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def snapshot(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def state(database: sqlite3.Connection) -> State:
-    """Generation, encoder and whether an erasure is pending."""
+    """The state of the gallery, checked; refuses one that was never finished, or has another format."""
     path = _path_of(database)
     rows = database.execute("SELECT * FROM gallery") if has_table(database, "gallery") else None
     row = rows.fetchone() if rows else None
@@ -309,7 +309,7 @@ def read_disorders(database: sqlite3.Connection) -> Iterator[tuple[Disorder, boo
 
 
 def read_roster(database: sqlite3.Connection) -> Roster:
-    """Who is in the gallery; refuses damaged disorders, and a database that lacks rows or has some of nobody's."""
+    """Who is in the gallery; refuses damaged disorders, and a database in which rows are missing or were added."""
     disorders, descriptions = {}, parsed(read_document(database))
     for disorder, sound in read_disorders(database):
         if not sound:

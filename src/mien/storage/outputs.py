@@ -19,7 +19,7 @@ TEMPORARY = ".new"
 
 
 def refuse_existing(path: Path, *, force: bool = False) -> None:
-    """Refuses an output whose name is taken, by a link that leads nowhere too; an empty folder is free."""
+    """Refuses an output that exists, even as a link that leads nowhere. An empty folder is accepted."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -30,7 +30,7 @@ def refuse_existing(path: Path, *, force: bool = False) -> None:
 
 @contextmanager
 def private_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that only its owner can read. It gets its name when it is whole and on the disk; no link is followed."""
+    """Makes a file that only its owner can read. It gets its name when it is whole and on the disk; follows no link."""
     temporary = path.with_name(path.name + TEMPORARY)
     temporary.unlink(missing_ok=True)  # of a killed process
     try:
@@ -47,9 +47,10 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def private_folder(path: Path, holds: Sequence[str]) -> Iterator[Path]:
-    """A folder that only its owner can read. It gets its name when it is whole: a free one, or that of an empty folder.
+    """Makes a folder that only its owner can read. It gets its name when it is whole.
 
-    What a killed process left of it goes first, if the names of all its files are like those in `holds`.
+    The name must be free, or that of an empty folder. What a killed process left under the temporary name is deleted
+    first, if the names of all its files match the patterns in `holds`.
     """
     path = path.absolute()
     temporary = path.with_name(path.name + TEMPORARY)
@@ -75,7 +76,7 @@ def private_folder(path: Path, holds: Sequence[str]) -> Iterator[Path]:
 
 
 def _lock_folder(folder: Path, descriptor: int) -> None:
-    """Makes a folder this process's alone: until the descriptor is closed."""
+    """Locks a folder for this process, until the descriptor is closed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         ours = os.path.samestat(folder.lstat(), os.fstat(descriptor))  # it may have got its name meanwhile
@@ -97,7 +98,7 @@ def _delete_files(folder: Path, holds: Sequence[str]) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Puts names that were given or taken on the disk."""
+    """Writes to the disk which names a directory holds now."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -28,7 +28,7 @@ IdKind = Literal["patient_ids", "image_ids"]
 
 @dataclass(frozen=True, eq=False)
 class ShardedGallery:
-    """Galleries with the same encoder, each as it was when it was opened. A patient is in one of them."""
+    """Galleries with the same encoder, each as it was when it was opened. Each patient is in only one of them."""
 
     directories: tuple[Path, ...]
     generations: tuple[int, ...]
@@ -107,7 +107,7 @@ def is_empty(state: Gallery | State) -> bool:
 
 
 def numbers_of(index: GalleryIndex, kind: IdKind) -> Ints:
-    """A number for each patient or image, from a hash of the id: shorter to send than the ids of millions."""
+    """A number for each patient or image, a hash of its id: shorter to send than the id, where there are millions."""
     ids = getattr(index.roster, kind)
     digests = b"".join(hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids)
     return np.frombuffer(digests, dtype=np.int64).astype(np.intp)

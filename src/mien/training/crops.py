@@ -1,4 +1,4 @@
-"""Loads labelled photos as aligned crops. Whatever could stop a training is found here, before it starts."""
+"""Loads labelled photos as aligned crops, and finds whatever could stop a training before it starts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A version of GMDB as a folder: its tables, and beside them the encodings of its images. Read and written.
 
-The folder is written under a temporary name inside itself; `gmdb_metadata` gets its own name last: where it is, all is.
+Everything is first written into a temporary folder inside it. `gmdb_metadata` is moved last: if it is there, all is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VERSION = re.compile(r"[\w.+-]+", re.ASCII)
 
 
 class FolderRemarks(NamedTuple):
-    """What of a folder and its encodings was left out, or is not known."""
+    """What was left out of a folder and its encodings, and for how many images facts are missing."""
 
     other_encodings: int  # of images that no table names
     side_tables: tuple[str, ...]  # names of tables that are not of the version that was read
@@ -202,7 +202,7 @@ def write_gmdb(
 ) -> None:
     """Writes a study as a new folder with tables and encodings; with `csv`, also encodings in the GM-Arc layout.
 
-    `force`: the tables and encodings of a study that is there go; whatever else is there stays.
+    `force` replaces the tables and encodings of a study that is there; other files stay.
     """
     if not VERSION.fullmatch(version):
         raise MienError(f"the version {shown(version)} becomes part of file names: use letters, digits, '.', '-', '+'")
