@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mien.core.cohort import Encodings
@@ -18,8 +18,8 @@ class EncodingsFile:
     """What an encodings file holds."""
 
     encodings: Encodings
-    annotations: Annotations  # empty but for cohort tables
     left_out: int  # images in the file that were not wanted
+    annotations: Annotations = field(default_factory=Annotations)  # only cohort tables have any
 
     def missing(self, image_ids: Iterable[str]) -> tuple[str, ...]:
         """Those of the images that have no encoding here."""
@@ -85,9 +85,7 @@ def read_encodings(
     if start.startswith(b"\x1f\x8b"):
         raise InvalidFileError(path, ["it is compressed: unpack it first"])
     if start.startswith(b"\x80"):
-        encodings, left_out = read_gm_arc_pickle(path, wanted)
-        return EncodingsFile(encodings, Annotations(), left_out)
+        return EncodingsFile(*read_gm_arc_pickle(path, wanted))
     if b"img_name" in start.split(b"\n")[0]:
-        encodings, left_out = read_gm_arc_csv(path, wanted, progress)
-        return EncodingsFile(encodings, Annotations(), left_out)
+        return EncodingsFile(*read_gm_arc_csv(path, wanted, progress))
     return EncodingsFile(*read_cohort_csv(path, wanted, labelled=labelled))

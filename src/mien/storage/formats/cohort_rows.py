@@ -69,8 +69,8 @@ class CohortCollector:
             return f"image {shown(row.image_id)} is there twice, with different embeddings: keep one"
         return None
 
-    def result(self, encoder: Encoder | None = None) -> tuple[Encodings, Annotations, int]:
-        """Embeddings, annotations, and how many images were not wanted."""
+    def result(self, encoder: Encoder | None = None) -> tuple[Encodings, int, Annotations]:
+        """Embeddings, how many images were not wanted, and annotations."""
         if self.problems:
             raise InvalidFileError(self.path, self.problems)
         embeddings = np.stack(list(self.embedding_of.values())) if self.embedding_of else np.empty((0, 1, 1))
@@ -78,4 +78,4 @@ class CohortCollector:
             encodings = Encodings.of(list(self.embedding_of), embeddings, encoder)
         except MienError as error:
             raise InvalidFileError(self.path, [str(error)]) from error
-        return encodings, self.annotations, len(self.left_out)
+        return encodings, len(self.left_out), self.annotations
