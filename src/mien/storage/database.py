@@ -18,7 +18,7 @@ from mien.core.arrays import Float32s, Ints
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
 from mien.core.roster import Disorder, Label, Roster
-from mien.storage.descriptions import StoredDocument, named, parsed
+from mien.storage.descriptions import StoredDocument, descriptions_of, with_given_name
 from mien.storage.outputs import read_checked_json
 
 DATABASE = "gallery.sqlite"
@@ -310,12 +310,12 @@ def read_disorders(database: sqlite3.Connection) -> Iterator[tuple[Disorder, boo
 
 def read_roster(database: sqlite3.Connection) -> Roster:
     """Who is in the gallery; refuses damaged disorders, and a database in which rows are missing or were added."""
-    disorders, descriptions = {}, parsed(read_document(database))
+    disorders, descriptions = {}, descriptions_of(read_document(database))
     for disorder, sound in read_disorders(database):
         if not sound:
             who = f"disorder {shown(disorder.disorder_id)}"
             raise CorruptGalleryError(f"{_path_of(database)}: {who} is damaged: run 'mien gallery verify'")
-        disorders[disorder.disorder_id] = named(disorder, descriptions)
+        disorders[disorder.disorder_id] = with_given_name(disorder, descriptions)
     labels = database.execute(
         "SELECT image_id, patient_id, disorder_id FROM label JOIN image USING (image_key)"
         " JOIN patient USING (patient_key) JOIN disorder USING (disorder_key)"

@@ -19,7 +19,7 @@ def document_of(descriptions: Iterable[Description]) -> StoredDocument:
     return document, _checksum(document)
 
 
-def parsed(stored: StoredDocument | None) -> dict[str, Description]:
+def descriptions_of(stored: StoredDocument | None) -> dict[str, Description]:
     """The descriptions by disorder id; a damaged document is refused."""
     if stored is None:
         return {}
@@ -32,7 +32,7 @@ def parsed(stored: StoredDocument | None) -> dict[str, Description]:
     }
 
 
-def named(disorder: Disorder, descriptions: Mapping[str, Description]) -> Disorder:
+def with_given_name(disorder: Disorder, descriptions: Mapping[str, Description]) -> Disorder:
     """A disorder with the name that it was given last, and with OMIM numbers where the gallery had none."""
     said = descriptions.get(disorder.disorder_id, Description(disorder.disorder_id))
     omim = " ".join(curie for curie in said.curies if curie.startswith(("OMIM:", "OMIMPS:")))

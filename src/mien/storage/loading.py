@@ -74,10 +74,10 @@ def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodi
     if not annotations.patient_of:  # at most names of disorders: a cohort table has its own labels
         file = read_encodings(source.encodings, labelled=labelled, progress=progress)
         file.annotations.disorders |= annotations.disorders
-        return file.named(source.encoder_name), file.annotations, LeftOut(0, ())
+        return file.with_encoder_name(source.encoder_name), file.annotations, LeftOut(0, ())
     file = read_encodings(source.encodings, wanted=annotations.patient_of, labelled=False, progress=progress)
     missing = file.missing(annotations.patient_of)
     if missing and not source.allow_missing:
         raise missing_encodings(source.encodings, missing, otherwise="go on without them with --allow-missing")
     annotations.disorders = {**file.annotations.disorders, **annotations.disorders}
-    return file.named(source.encoder_name), annotations, LeftOut(file.left_out, missing)
+    return file.with_encoder_name(source.encoder_name), annotations, LeftOut(file.left_out, missing)

@@ -19,7 +19,7 @@ from mien.core.genes import Description
 from mien.core.index import GalleryIndex
 from mien.core.searcher import Searcher
 from mien.storage.database import State
-from mien.storage.descriptions import parsed
+from mien.storage.descriptions import descriptions_of
 from mien.storage.gallery import Gallery
 
 AnyGallery = Union["Gallery", "ShardedGallery"]
@@ -57,7 +57,7 @@ class ShardedGallery:
         require_one_place(parts, filled)
         descriptions: dict[str, Description] = {}
         for state in states:  # the first gallery that describes a disorder counts, as with names
-            descriptions = {**parsed(state.described), **descriptions}
+            descriptions = {**descriptions_of(state.described), **descriptions}
         return cls(tuple(directories), tuple(state.generation for state in states), searcher, descriptions)
 
     @property

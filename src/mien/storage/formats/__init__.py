@@ -26,7 +26,7 @@ class EncodingsFile:
         present = set(self.encodings.image_ids)
         return tuple(image_id for image_id in image_ids if image_id not in present)
 
-    def named(self, name: str | None) -> Encodings:
+    def with_encoder_name(self, name: str | None) -> Encodings:
         """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
         encoder = self.encodings.encoder
         if encoder.name not in {None, name} and name is not None:

@@ -52,10 +52,10 @@ class CohortCollector:
             self.left_out.add(row.image_id)
             return
         disorder_id = row.disorder_id if self.labelled else None
-        wrong = self.annotations.add(row.image_id, row.patient_id, disorder_id) or self._add_embedding(row)
+        wrong = self.annotations.add_image(row.image_id, row.patient_id, disorder_id) or self._add_embedding(row)
         if row.disorder_id and (row.disorder_name or row.omim):
             named = Disorder(row.disorder_id, row.disorder_name or None, row.omim or None)
-            wrong = wrong or self.annotations.name(named)
+            wrong = wrong or self.annotations.add_disorder(named)
         if wrong:
             self.problems.append(f"row {row.row}: {wrong}")
 

@@ -74,7 +74,7 @@ def read_gmdb(
         raise missing_encodings(encodings, missing, otherwise=f"take them out of the tables in {folder}")
     study = Study(
         source=f"GMDB {version}",
-        encodings=file.named(encoder_name),
+        encodings=file.with_encoder_name(encoder_name),
         folds=tuple(Fold(frequent, split) for split in rare),  # one object: what is compared with it is compared once
         train=train,
         validation=validation,
@@ -104,7 +104,7 @@ def read_releases(path: Path) -> list[Release]:
         listed[row["version"]] = (released, folder)
         return None
 
-    read_table(path).each(["version", "released", "folder"], take)
+    read_table(path).each_row(["version", "released", "folder"], take)
     if not listed:
         raise InvalidFileError(path, ["it lists no version: add a row for each"])
     versions = [Release(version, released, _all_labels(folder)) for version, (released, folder) in listed.items()]

@@ -60,7 +60,7 @@ def _of_table(path: Path, text: str) -> Lirical:
         name_of[disease] = row["diseaseName"]
         return None
 
-    Table(path, body, ours, separator).each(COLUMNS, take)
+    Table(path, body, ours, separator).each_row(COLUMNS, take)
     return Lirical(version, found, name_of)
 
 

@@ -25,7 +25,7 @@ class Table(NamedTuple):
     names: list[str]
     separator: str
 
-    def each(self, required: Collection[str], take: Callable[[dict[str, str]], str | None]) -> None:
+    def each_row(self, required: Collection[str], take: Callable[[dict[str, str]], str | None]) -> None:
         """Calls `take` with each row, by column. If it returns what is wrong with one, the table is refused."""
         require_columns(self.path, self.names, required, self.separator)
         problems: list[str] = []
