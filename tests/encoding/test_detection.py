@@ -10,7 +10,7 @@ import pytest
 from mien.core.errors import InvalidPhotoError, SeveralFacesError
 from mien.encoding.detection import Face, anchors_of, decoded_boxes, decoded_landmarks, separate_faces
 from mien.encoding.photo import decode_photo
-from mien.encoding.subject import chosen_face, companions, find_subject, landmarks_when_levelled, prominence
+from mien.encoding.subject import chosen_face, find_subject, landmarks_when_levelled, possible_subjects, prominence
 
 
 def plain_anchors(size, strides, sides):
@@ -123,13 +123,13 @@ def test_the_subject_is_large_and_near_the_middle():
     assert max([edge, small, middle], key=lambda face: prominence(face, size)) is middle
 
 
-def test_bystanders_do_not_count_and_companions_do():
+def test_bystanders_do_not_count_and_possible_subjects_do():
     size = (600, 800)
     main = face_at(350, 250, 100)
     far_away, unsure, other = face_at(600, 300, 40), face_at(100, 250, 90, confidence=0.7), face_at(100, 200, 80)
-    assert companions([main, far_away, unsure], size) == [main]
-    assert companions([main, other, far_away], size) == [other, main]  # from left to right
-    assert companions([], size) == []
+    assert possible_subjects([main, far_away, unsure], size) == [main]
+    assert possible_subjects([main, other, far_away], size) == [other, main]  # from left to right
+    assert possible_subjects([], size) == []
 
 
 def test_two_faces_are_refused_with_their_boxes_and_one_can_be_chosen():

@@ -72,7 +72,7 @@ def test_an_unknown_device_is_refused_by_its_name(default_encoder, tmp_path):
 def test_one_thread_at_a_time_feeds_a_card(monkeypatch, photo_encoder):
     """The networks of an encoder share the card's lock; those on the processor have none."""
     crops = [np.zeros((112, 112, 3), dtype=np.uint8)]
-    with networks.CARD:
+    with networks.CARD_LOCK:
         assert photo_encoder.embed(crops).shape == (1, 4, 128)
     [model] = photo_encoder.models
     taken = []
@@ -84,6 +84,6 @@ def test_one_thread_at_a_time_feeds_a_card(monkeypatch, photo_encoder):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr(model, "_turn", Watched())
+    monkeypatch.setattr(model, "_lock", Watched())
     photo_encoder.embed(crops)
     assert taken == ["card"]

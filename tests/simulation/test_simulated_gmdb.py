@@ -22,7 +22,7 @@ from mien.evaluation.published import DISTANCES, SPLITS
 from mien.evaluation.results import evaluate
 from mien.simulation.embeddings import GM_ARC, Layout, simulated_embeddings
 from mien.simulation.parameters import PARAMETERS
-from mien.simulation.shape import Patients
+from mien.simulation.patients import Patients
 from mien.simulation.study import simulated_gmdb
 
 from studies import LATENT, latent_gmdb

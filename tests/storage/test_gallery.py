@@ -413,7 +413,7 @@ def test_an_erasure_that_fails_says_that_the_patient_is_removed(directory, cohor
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(changes, "sweep", full)
+        patch.setattr(changes, "delete_other_indexes", full)
         with pytest.raises(
             GalleryError, match=r"removed, but the last bytes could not be erased .*: repeat the removal"
         ):

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from conftest import SHARED_DATA
-from mien.training.augmentation import augmented, blended, grayed, jittered, shrunk, turned
+from mien.encoding.alignment import grayed
+from mien.training.augmentation import augmented, blended, jittered, shrunk, turned
 from mien.training.cut import FeatureLayer, Norm
 from mien.training.presets import PRESETS, Augmentation
 

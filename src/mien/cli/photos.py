@@ -17,10 +17,9 @@ from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
 from mien.core.errors import InvalidFileError, shown, shown_ids
 from mien.encoding.alignment import png_of
-from mien.encoding.crops import crops_of
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
-from mien.encoding.photo_encoder import EncodedPhoto, EncodesPhotos, Photo, RefusedPhoto, Result
+from mien.encoding.photo_encoder import EncodedPhoto, EncodesPhotos, Photo, RefusedPhoto, Result, crops_of
 from mien.encoding.process_memory import forbid_core_dumps
 from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for, likely_encoder

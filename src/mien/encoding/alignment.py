@@ -45,8 +45,14 @@ def aligned_crop(photo: Pixels, landmarks: Floats) -> Pixels:
 
 def views_of(crop: Pixels) -> Pixels:
     """The crop plain, gray, mirrored, and gray and mirrored (4, height, width, 3)."""
-    gray = cv2.cvtColor(cv2.cvtColor(crop, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    gray = grayed(crop)
     return np.stack([(gray if is_gray else crop)[:, :: -1 if flip else 1] for flip, is_gray in VIEWS])
+
+
+def grayed(crop: Pixels) -> Pixels:
+    """The crop in gray, in three equal channels."""
+    gray: Pixels = cv2.cvtColor(cv2.cvtColor(crop, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    return gray
 
 
 def png_of(picture: Pixels) -> bytes:

@@ -70,15 +70,11 @@ class Detector:
         ]
 
 
+@lru_cache(maxsize=64)  # photos come in a few shapes only
 def anchors_of(size: tuple[int, int], manifest: DetectorManifest) -> Float32s:
     """Centre x, centre y and side of every anchor, fine to coarse, row by row (anchors, 3)."""
-    return _anchors(size, tuple(manifest.strides), tuple(map(tuple, manifest.anchor_sizes)))
-
-
-@lru_cache(maxsize=64)  # photos come in a few shapes only
-def _anchors(size: tuple[int, int], strides: tuple[int, ...], sides: tuple[tuple[int, ...], ...]) -> Float32s:
     scales = []
-    for stride, sides_here in zip(strides, sides, strict=True):
+    for stride, sides_here in zip(manifest.strides, manifest.anchor_sizes, strict=True):
         rows, columns = (ceil(side / stride) for side in size)
         y, x, side = np.meshgrid(np.arange(rows), np.arange(columns), np.array(sides_here), indexing="ij")
         scales.append(np.stack([(x + 0.5) * stride, (y + 0.5) * stride, side], axis=-1).reshape(-1, 3))

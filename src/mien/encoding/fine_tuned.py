@@ -1,4 +1,4 @@
-"""A fine-tuned encoder as an ONNX network: the network it started from, with the tensors of its PyTorch file.
+"""Makes an ONNX network of a fine-tuned encoder: the network it started from, with the tensors of its PyTorch file.
 
 GM-Arc converts an ONNX file with onnx2torch and fine-tunes the result. So every tensor of the PyTorch file has its
 place in the ONNX file, but versions of onnx2torch name layers differently. Until 2023 the name was the operator and a

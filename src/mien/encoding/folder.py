@@ -21,16 +21,16 @@ def find_photos(
 ) -> dict[str, Path]:
     """Files and the files of folders, by image id: a file's name, or its path below the folder.
 
-    `short_ids`: what stands before the first "_" or "." of the name, as GMDB's photos are numbered. `wanted`: the
-    names of others do not matter. `own_files`: what an earlier run wrote. Links below a folder, to folders and to
-    files, may lead to photos of others: without `follow_links` they are left out, and that is said.
+    `short_ids`: an id is what stands before the first "_" or "." of the name, as GMDB numbers its photos. `wanted`:
+    only the names of these images are checked. `own_files`: what an earlier run wrote, which is left out. Links below
+    a folder may lead to photos of others: without `follow_links` they are left out, and `say` gets a notice.
     """
     found: dict[str, Path] = {}
     problems: list[str] = []
     links: list[str] | None = None if follow_links else []
     for path, image_id in _listed(paths, problems, links):
         key = _short(path.name) if short_ids else image_id
-        if Path(os.path.realpath(path)) in own_files:  # which takes links that go in circles
+        if Path(os.path.realpath(path)) in own_files:  # Path.resolve would refuse links that go in circles
             continue
         if wanted is not None and key not in wanted:
             found.setdefault(key, path)

@@ -1,4 +1,4 @@
-"""Stores encoded photos on disk, so that a run that was cut off goes on where it stopped."""
+"""Keeps the photos that are encoded already in a file, so that an interrupted run can resume where it stopped."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ CREATE TABLE IF NOT EXISTS crop (image_id TEXT PRIMARY KEY, png BLOB NOT NULL) S
 
 
 class Journal:
-    """A file for one run at a time. Results of another encoder or version are dropped.
+    """The results of an unfinished run. One process at a time uses the file.
 
-    Only what was encoded is kept: a photo that was refused gets another chance.
+    It drops results of another encoder or version. It does not keep refusals: a resumed run tries those photos again.
     """
 
     def __init__(self, path: Path, encoder: Encoder) -> None:
@@ -56,7 +56,7 @@ class Journal:
                 connection.execute("INSERT INTO encoder VALUES (?)", [identity])
 
     def has(self, photo: Photo) -> bool:
-        """Whether this photo was encoded and has not changed. On a photo of one face, every choice is that face."""
+        """Whether this photo was encoded and has not changed. With only one face, every choice means that face."""
         with self._translated():
             row = self._connection.execute(
                 "SELECT fingerprint, face, facts ->> 'faces', png IS NULL FROM photo LEFT JOIN crop USING (image_id)"

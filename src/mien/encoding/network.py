@@ -19,10 +19,10 @@ Device = Literal["cpu", "cuda"]
 CUDA_PROVIDER = "CUDAExecutionProvider"
 PROVIDERS: dict[Device, list[Any]] = {
     "cpu": ["CPUExecutionProvider"],
-    # photos come in many shapes, and a search for the fastest way would be made for each; TF32 would round to 10 bits
+    # an exhaustive search for the fastest algorithm would run for each shape of photo; TF32 would round to 10 bits
     "cuda": [(CUDA_PROVIDER, {"cudnn_conv_algo_search": "HEURISTIC", "use_tf32": 0}), "CPUExecutionProvider"],
 }
-CARD = threading.Lock()  # photos are prepared on all cores, and one thread at a time feeds the card
+CARD_LOCK = threading.Lock()  # photos are prepared on all cores, but only one thread at a time uses the card
 
 OPSETS = frozenset({"", "ai.onnx"})  # two names of ONNX's own operators
 
@@ -33,11 +33,11 @@ class Network:
     def __init__(
         self, content: bytes, name: str, widths: Sequence[int], *, threads: int = 1, device: Device = "cpu"
     ) -> None:
-        """`widths` are the sizes of the outputs' last axes. `threads` are those of one run; 0: one for each core.
+        """`widths` are the sizes of the outputs' last axes. `threads` is for one run; 0 means one for each core.
 
-        One thread is best: whole photos are spread over the cores, which scales better.
+        One thread is best: spreading whole photos over the cores scales better.
         """
-        import onnxruntime  # noqa: PLC0415 heavy: a service whose encoder is elsewhere does without
+        import onnxruntime  # noqa: PLC0415 heavy, and a service without an encoder does not need it
 
         onnxruntime.set_default_logger_severity(3)  # no warnings about graphs
         options = onnxruntime.SessionOptions()
@@ -50,7 +50,7 @@ class Network:
             raise WeightsError(f"{name} is not a network that ONNX Runtime can run: {error}") from error
         self._name, self._widths = name, tuple(widths)
         self.device: Device = "cuda" if CUDA_PROVIDER in self._session.get_providers() else "cpu"
-        self._turn = CARD if self.device == "cuda" else nullcontext()
+        self._lock = CARD_LOCK if self.device == "cuda" else nullcontext()
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
             raise WeightsError(f"{name} has {len(inputs)} inputs: expected one, a batch of pictures")
@@ -60,7 +60,7 @@ class Network:
     def run(self, batch: Float32s) -> list[Float32s]:
         """The outputs for a batch (images, 3, height, width), each (images, ..., width)."""
         try:
-            with self._turn:
+            with self._lock:
                 outputs = self._outputs(batch)
         except Exception as error:  # ONNX Runtime raises many kinds
             raise WeightsError(f"{self._name} does not take pictures of shape {batch.shape[1:]}: {error}") from error
@@ -88,7 +88,7 @@ def check_network(content: bytes, name: str = "the network") -> onnx.ModelProto:
     # ONNX Runtime takes a file with these letters for one of its own format, whatever else it may be
     if content[4:8] == b"ORTM" or not (model.ir_version and model.opset_import and model.graph.node):
         raise WeightsError(f"{name} is not an ONNX file: nothing was loaded")
-    problems = list(dict.fromkeys(problem for message in _messages(model) for problem in _dangers(message)))
+    problems = list(dict.fromkeys(problem for message in _messages(model) for problem in _problems_of(message)))
     if problems:
         raise WeightsError(listed(f"{name} is refused, nothing was loaded", problems))
     return model
@@ -103,7 +103,7 @@ def _messages(message: Any) -> Iterator[Any]:
                 yield from _messages(part)
 
 
-def _dangers(message: Any) -> Iterator[str]:
+def _problems_of(message: Any) -> Iterator[str]:
     import onnx  # noqa: PLC0415 heavy
 
     for field, value in message.ListFields():

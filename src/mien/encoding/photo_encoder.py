@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 from pathlib import Path
 from stat import S_ISREG
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import cv2
 import numpy as np
@@ -75,6 +75,13 @@ class RefusedPhoto:
 
 
 Result = EncodedPhoto | RefusedPhoto
+
+
+class Crop(NamedTuple):
+    """An aligned face."""
+
+    pixels: Pixels
+    refusal: str | None = None  # why the photo would be refused without the choice "official"
 
 
 class EncodesPhotos(Protocol):
@@ -165,6 +172,26 @@ class PhotoEncoder:
             for network, model in zip(self.models, self.manifest.models, strict=True)
         ]
         return np.concatenate(of_models, axis=1)
+
+
+def crops_of(photos: Sequence[Photo], detector: Callable[[], Detector]) -> Iterator[Crop | RefusedPhoto]:
+    """The aligned faces of photos in their order, made on all cores: to keep them, or to train on them.
+
+    A photo of a crop's size is taken as a crop. If all are, the detector is not loaded.
+    """
+
+    def crop_of(photo: Photo) -> Crop | RefusedPhoto:
+        try:
+            with decoded_photo(read_photo(photo.source)) as pixels:
+                if pixels.shape[:2] == (CROP_SIDE, CROP_SIDE):
+                    return Crop(pixels)
+                subject = find_subject(pixels, detector(), photo.face)
+                return Crop(subject.crop, subject.refusal)
+        except WRONG_PHOTO as error:
+            return refusal_of(photo, error)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(crop_of, photos)
 
 
 def refusal_of(photo: Photo, error: Exception) -> RefusedPhoto:

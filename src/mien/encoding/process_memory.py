@@ -38,17 +38,17 @@ def return_memory() -> None:
 
 
 class PixelsInWork:
-    """Lets photos wait until the pixels that are worked on are few enough; each in its turn."""
+    """Limits how many pixels are in work at once. Photos wait for room, in the order in which they came."""
 
     def __init__(self, most: int) -> None:
         self.free = most
         self.freed = threading.Condition()
-        self.turn = threading.Lock()  # so that a large one does not wait for ever while small ones pass
+        self.first_in_line = threading.Lock()  # a large photo must not wait for ever while small ones pass
 
     @contextmanager
     def reserved(self, pixels: int) -> Iterator[None]:
         """Waits for room, and takes it until the block ends."""
-        with self.turn, self.freed:
+        with self.first_in_line, self.freed:
             self.freed.wait_for(lambda: self.free >= pixels)
             self.free -= pixels
         try:

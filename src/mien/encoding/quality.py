@@ -18,7 +18,7 @@ from mien.encoding.photo import Pixels
 from mien.encoding.subject import SURE, Subject
 
 SMALLEST_FACE = 50  # pixels; the crop would show it at twice its size
-LEAST_SHARPNESS = 20  # what a crop has that was blurred by one to one and a half of its pixels
+LEAST_SHARPNESS = 20  # of a crop that was blurred by one to one and a half of its pixels
 MOST_TURN = 0.35
 NODDING = (0.25, 0.9)
 MOST_OUTSIDE = 0.1

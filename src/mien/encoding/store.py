@@ -157,7 +157,7 @@ def stored_encoder(name: str) -> StoredEncoder:
 
 
 def encoder_for(gallery: Encoder | None, name: str | None = None) -> StoredEncoder:
-    """The encoder by its name, or the one that made the gallery; another one than that is refused."""
+    """The encoder of this name, or else the gallery's. It must be the one that made the gallery."""
     stored = likely_encoder(gallery, name)
     if gallery is not None:
         stored.manifest.encoder.require_same(gallery, here="a photo", there="the gallery")
@@ -165,7 +165,7 @@ def encoder_for(gallery: Encoder | None, name: str | None = None) -> StoredEncod
 
 
 def likely_encoder(gallery: Encoder | None, name: str | None = None) -> StoredEncoder:
-    """The encoder by its name, or by the name of the one that made the gallery where that is known, or the default."""
+    """The encoder of this name; without a name, the gallery's if mien knows it, or else the default."""
     known = gallery.name if gallery is not None and gallery.name in known_names() else None
     return stored_encoder(name or known or DEFAULT)
 

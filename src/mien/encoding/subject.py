@@ -1,4 +1,4 @@
-"""Finds the face of a photo that is meant, and its aligned crop: detects, levels, detects again."""
+"""Finds the face that is meant on a photo, and aligns it: detects faces, levels the photo, detects again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mien.encoding.detection import Detector, Face
 from mien.encoding.photo import Pixels
 
 LEAST_CONFIDENCE = 0.5  # of a face that can be encoded
-SURE = 0.9  # confidence of a second face that may be meant, if it is large enough
-COMPANION_SIZE = 0.5  # of the main face's; what is smaller is a bystander
+SURE = 0.9  # the least confidence of a second face that may be meant
+SECOND_FACE_SIZE = 0.5  # of a second face, as a share of the main one; who is smaller is a bystander
 OFFICIAL_CONFIDENCE = 0.02  # the least of the official pipeline
 SAME_PLACE = 0.5  # of the face's size: the largest shift between the two detections of one face
 NO_FACE = "no face was found: take a photo from the front, with the whole face on it"
@@ -41,7 +41,7 @@ class Subject:
 def find_subject(photo: Pixels, detector: Detector, choice: Choice) -> Subject:
     """Finds the chosen face of a photo; refuses a photo without it, and says which faces there are."""
     size, refusal = photo.shape[:2], None
-    candidates = companions(detector.faces(photo, least_confidence=LEAST_CONFIDENCE), size)
+    candidates = possible_subjects(detector.faces(photo, least_confidence=LEAST_CONFIDENCE), size)
     try:
         face = chosen_face(candidates, choice, size)
     except InvalidPhotoError as error:
@@ -75,7 +75,7 @@ def prominence(face: Face, size: Sequence[int]) -> float:
     return float(face.size - np.linalg.norm((face.box[:2] + face.box[2:]) / 2 - middle))
 
 
-def companions(faces: Sequence[Face], size: Sequence[int]) -> list[Face]:
+def possible_subjects(faces: Sequence[Face], size: Sequence[int]) -> list[Face]:
     """The most prominent face, and the others that could be meant as well; from left to right."""
     if not faces:
         return []
@@ -83,7 +83,7 @@ def companions(faces: Sequence[Face], size: Sequence[int]) -> list[Face]:
     others = [
         face
         for face in faces
-        if face is not main and face.confidence >= SURE and face.size >= COMPANION_SIZE * main.size
+        if face is not main and face.confidence >= SURE and face.size >= SECOND_FACE_SIZE * main.size
     ]
     return sorted([main, *others], key=lambda face: (face.box[0], face.box[1]))
 
@@ -111,7 +111,7 @@ def surest_face(faces: Sequence[Face]) -> Face:
 
 
 def landmarks_when_levelled(face: Face, faces: Sequence[Face]) -> Floats:
-    """The landmarks of the same face on the levelled photo; if it is not found there, the turned ones of the first."""
+    """The landmarks of a face on the levelled photo. If it is not found there, its first landmarks are turned."""
     turn = levelling(face.landmarks)
     turned: Floats = face.landmarks @ turn[:, :2].T + turn[:, 2]
     away = [float(np.linalg.norm(other.landmarks - turned, axis=1).mean()) for other in faces]

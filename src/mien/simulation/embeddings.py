@@ -1,8 +1,8 @@
 """Simulates embeddings of patients.
 
-A photo is, in the latent space of each model, the sum of what all faces share, of its disorder's direction as far as
-the patient is typical, and of a residual that belongs partly to the patient and partly to the photo. A random rotation
-per model takes it to the encoder's dimensions.
+In the latent space of each model, a photo is a sum of three parts: what all faces share; the direction of its disorder,
+as far as the patient is typical; and a residual, which belongs partly to the patient and partly to the photo. A random
+rotation per model takes it to the encoder's dimensions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy.special import betaincinv, expit, logit, ndtri
 
 from mien.core.arrays import Float32s, Float64s, Ints
 from mien.simulation.parameters import Beta, Parameters
-from mien.simulation.shape import FREQUENT_DISORDERS, RARE_DISORDERS, Patients
+from mien.simulation.patients import FREQUENT_DISORDERS, RARE_DISORDERS, Patients
 
 Space = dict[str, Float64s]  # what all faces share, and each model's rotation
 
@@ -31,7 +31,7 @@ class Layout(NamedTuple):
 
 
 GM_ARC = Layout()
-STEPS = (0.7548776662466927, 0.5698402909980532)  # 1 / 1.3247... and its square, see `_even`
+STEPS = (0.7548776662466927, 0.5698402909980532)  # 1 / 1.3247... and its square, see `_evenly_spread`
 
 
 def simulated_embeddings(
@@ -63,7 +63,7 @@ def simulated_embeddings(
         rotation = space.setdefault(f"rotation of model {model}", drawn)
         for view in range(layout.views):
             noise = _unit(rng, len(seen), size)
-            viewed = np.sqrt(1 - parameters.view_noise) * seen + np.sqrt(parameters.view_noise) * noise
+            viewed = _mixed_noise(noise, seen, parameters.view_noise)
             lengths = LENGTH * np.exp(LENGTH_SPREAD * rng.standard_normal((len(seen), 1)))
             embeddings[:, model * layout.views + view] = (lengths * viewed) @ rotation
     return embeddings
@@ -73,14 +73,14 @@ def _patient_directions(patients: Patients, parameters: Parameters, rng: np.rand
     """The direction of each patient's disorder, mixed with that of the subtype."""
     size, disorders = parameters.latent_dimensions, FREQUENT_DISORDERS + RARE_DISORDERS
     groups = -(-disorders // parameters.group_size)
-    dealt = [rng.permutation(groups) for _ in range(parameters.group_size)]  # similar disorders to different groups
+    shuffled = [rng.permutation(groups) for _ in range(parameters.group_size)]  # similar disorders to different groups
     group_of_disorder = np.empty(disorders, dtype=np.intp)
-    group_of_disorder[_alike(patients)] = np.concatenate(dealt)[:disorders]
+    group_of_disorder[_disorders_in_order(patients)] = np.concatenate(shuffled)[:disorders]
     family_of_group = rng.integers(parameters.families, size=groups)
     families = _unit(rng, parameters.families, size)
     own_of_group = _unit(rng, groups, size)
     group = _mixed(families[family_of_group], own_of_group, np.full(groups, parameters.family_share))
-    share = _beta(_even(rng, groups, STEPS[0]), parameters.group_share)
+    share = _beta(_evenly_spread(rng, groups, STEPS[0]), parameters.group_share)
     disorder = _mixed(group[group_of_disorder], _unit(rng, disorders, size), share[group_of_disorder])
     subtypes = _unit(rng, disorders * parameters.subtypes, size)
     subtype = patients.disorder * parameters.subtypes + rng.integers(parameters.subtypes, size=len(patients.disorder))
@@ -97,35 +97,34 @@ def _typicality(
 ) -> Float64s:
     """The length of the disorder's part in each photo."""
     role = np.array(patients.role)
-    trained = role == "train"
+    trained, rare = role == "train", role == "rare"
     several = patients.images > 1
     uniform = np.zeros(len(role))
     for name in ("train", "validation", "test", "rare"):
         for multi in (False, True):
             inside = (role == name) & (several == multi)
-            uniform[inside] = _even(rng, int(inside.sum()), STEPS[0])
+            uniform[inside] = _evenly_spread(rng, int(inside.sum()), STEPS[0])
     of_patient = np.zeros(len(role))
     for inside, beta in (
         (trained, parameters.trained_typicality),
         ((role == "validation") | ((role == "test") & ~several), parameters.unseen_typicality),
         ((role == "test") & several, parameters.multi_unseen_typicality),
-        ((role == "rare") & ~several, parameters.rare_typicality),
-        ((role == "rare") & several, parameters.multi_rare_typicality),
+        (rare & ~several, parameters.rare_typicality),
+        (rare & several, parameters.multi_rare_typicality),
     ):
         of_patient[inside] = _beta(uniform[inside], beta)
     spread = np.empty(FREQUENT_DISORDERS + RARE_DISORDERS)
-    spread[_alike(patients)] = ndtri(_even(rng, len(spread), STEPS[1]))
-    distinct = np.where(trained, parameters.trained_distinctiveness, parameters.distinctiveness)
-    distinct = np.where(role == "rare", parameters.rare_distinctiveness, distinct)
+    spread[_disorders_in_order(patients)] = ndtri(_evenly_spread(rng, len(spread), STEPS[1]))
+    distinct_of_role = parameters.trained_distinctiveness, parameters.rare_distinctiveness
+    distinct = np.select((trained, rare), distinct_of_role, parameters.distinctiveness)
     of_patient *= np.exp(distinct * spread[patients.disorder] - distinct**2 / 2)
-    jitter = np.where(trained, parameters.trained_jitter, parameters.typicality_jitter)
-    jitter = np.where(role == "rare", parameters.rare_jitter, jitter)[patient_of_image]
+    jitter_of_role = parameters.trained_jitter, parameters.rare_jitter
+    jitter = np.select((trained, rare), jitter_of_role, parameters.typicality_jitter)[patient_of_image]
     of_image = of_patient[patient_of_image] * (1 + jitter * rng.standard_normal(len(patient_of_image)))
-    clipped: Float64s = np.clip(of_image, 0.0, 0.95)
-    return clipped
+    return np.clip(of_image, 0.0, 0.95)
 
 
-def _alike(patients: Patients) -> Ints:
+def _disorders_in_order(patients: Patients) -> Ints:
     """All disorders in order: frequent before rare, and in each those with multi-photo test patients first."""
     several = (patients.images > 1) & np.isin(patients.role, ("test", "rare"))
     disorders = np.arange(FREQUENT_DISORDERS + RARE_DISORDERS)
@@ -154,29 +153,28 @@ class _Residuals:
 
 def _mixed(shared: Float64s, own: Float64s, share: Float64s) -> Float64s:
     """Unit vectors, mixed of shared and own directions; `share` is the weight of the shared one."""
-    mixed = np.sqrt(share)[:, np.newaxis] * shared + np.sqrt(1 - share)[:, np.newaxis] * own
-    unit: Float64s = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
-    return unit
+    return _of_length_one(_mixed_noise(shared, own, share[:, np.newaxis]))
 
 
 def _mixed_noise(shared: Float64s, own: Float64s, share: float | Float64s) -> Float64s:
-    mixed: Float64s = np.sqrt(share) * shared + np.sqrt(1 - share) * own
-    return mixed
+    return np.sqrt(share) * shared + np.sqrt(1 - share) * own
 
 
 def _unit(rng: np.random.Generator, count: int, size: int) -> Float64s:
-    vectors = rng.standard_normal((count, size))
+    return _of_length_one(rng.standard_normal((count, size)))
+
+
+def _of_length_one(vectors: Float64s) -> Float64s:
     unit: Float64s = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit
 
 
-def _even(rng: np.random.Generator, count: int, step: float) -> Float64s:
+def _evenly_spread(rng: np.random.Generator, count: int, step: float) -> Float64s:
     """Numbers between 0 and 1 that are spread evenly, so that all simulated databases resemble each other.
 
     Two such sequences with different steps are spread evenly together.
     """
-    even: Float64s = np.clip((rng.random() + step * np.arange(count)) % 1, 1e-9, 1 - 1e-9)
-    return even
+    return np.clip((rng.random() + step * np.arange(count)) % 1, 1e-9, 1 - 1e-9)
 
 
 def _beta(uniform: Float64s, beta: Beta) -> Float64s:
@@ -186,5 +184,4 @@ def _beta(uniform: Float64s, beta: Beta) -> Float64s:
 
 def _rotation(rng: np.random.Generator, size: int, dimensions: int) -> Float64s:
     """Orthonormal rows (size, dimensions)."""
-    rows: Float64s = np.linalg.qr(rng.standard_normal((dimensions, size)))[0].T
-    return rows
+    return np.linalg.qr(rng.standard_normal((dimensions, size)))[0].T

@@ -18,16 +18,16 @@ class Parameters(NamedTuple):
     latent_dimensions: int = 150  # in which the encoder tells faces apart
 
     # disorders
-    group_size: int = 7  # disorders that are easily confused with each other ...
-    group_share: Beta = Beta(0.56, 4.0)  # ... share so much of their direction
-    families: int = 40  # of groups, with a mild overlap
-    family_share: float = 0.487
-    subtypes: int = 5  # faces of one disorder, which differ by so much of its direction
-    subtype_share: float = 0.231  # of a disorder with fifteen patients ...
-    spread_growth: float = 0.281  # ... and more the larger it is: the rise of its logit with the logarithm of the size
-    distinctiveness: float = 0.227  # spread (logarithmic) of how much of an unseen face a disorder explains
+    group_size: int = 7  # disorders in a group; they are easily confused with each other
+    group_share: Beta = Beta(0.56, 4.0)  # of a disorder's direction, what its group shares
+    families: int = 40  # of groups, which resemble each other a little
+    family_share: float = 0.487  # of a group's direction, what its family shares
+    subtypes: int = 5  # kinds of faces of one disorder
+    subtype_share: float = 0.231  # of a patient's direction, what the subtype decides, if fifteen have the disorder
+    spread_growth: float = 0.281  # how the logit of that share rises with the logarithm of the number of patients
+    distinctiveness: float = 0.227  # how differently much disorders explain of an unseen face (standard deviation, log)
     trained_distinctiveness: float = 0.072  # the same for faces that the encoder was trained on
-    rare_distinctiveness: float = 0.464
+    rare_distinctiveness: float = 0.464  # and for those of rare disorders
 
     # patients: length of the disorder's part in a photo
     trained_typicality: Beta = Beta(0.597, 22.5)  # faces that the encoder was trained on

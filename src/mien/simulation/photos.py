@@ -68,8 +68,8 @@ class DrawnPerson:
             pen.ellipse(eye, (0.2, 0.11), darker)
             pen.ellipse(eye, (0.15, 0.07), (240, 240, 240))
             pen.ellipse(eye, (0.07, 0.07), dark)
-            pen.arc((eye[0], eye[1] - 0.2), (0.22, 0.06), (180, 360), dark, 0.05)
-        pen.arc((0, self.nose_height), (0.13, 0.09), (0, 180), shadow, 0.04)
+            pen.ellipse((eye[0], eye[1] - 0.2), (0.22, 0.06), dark, degrees=(180, 360), width=0.05)
+        pen.ellipse((0, self.nose_height), (0.13, 0.09), shadow, degrees=(0, 180), width=0.04)
         pen.line((0.06, -0.1), (0.1, self.nose_height - 0.02), darker, 0.05)
         pen.ellipse((0, self.mouth_height), (self.mouth_width, 0.09), (170, 80, 80))
         pen.line((-self.mouth_width, self.mouth_height), (self.mouth_width, self.mouth_height), (90, 40, 40), 0.03)
@@ -87,20 +87,18 @@ class _Pen:
         x, y = self.middle + self.unit * np.array(place)
         return round(x), round(y)
 
-    def ellipse(self, centre: tuple[float, float], radii: tuple[float, float], colour: Colour) -> None:
-        axes = round(self.unit * radii[0]), round(self.unit * radii[1])
-        cv2.ellipse(self.picture, self._at(centre), axes, 0, 0, 360, colour, -1, cv2.LINE_AA)
-
-    def arc(
+    def ellipse(
         self,
         centre: tuple[float, float],
         radii: tuple[float, float],
-        degrees: tuple[int, int],
         colour: Colour,
-        width: float,
+        *,
+        degrees: tuple[int, int] = (0, 360),
+        width: float | None = None,  # None: filled
     ) -> None:
         axes = round(self.unit * radii[0]), round(self.unit * radii[1])
-        cv2.ellipse(self.picture, self._at(centre), axes, 0, *degrees, colour, self._width(width), cv2.LINE_AA)
+        thickness = -1 if width is None else self._width(width)
+        cv2.ellipse(self.picture, self._at(centre), axes, 0, *degrees, colour, thickness, cv2.LINE_AA)
 
     def line(self, start: tuple[float, float], end: tuple[float, float], colour: Colour, width: float) -> None:
         cv2.line(self.picture, self._at(start), self._at(end), colour, self._width(width), cv2.LINE_AA)

@@ -14,7 +14,7 @@ from mien.core.roster import Disorder, Label
 from mien.core.study import Fold, ImageFacts, Split, Study
 from mien.simulation.embeddings import GM_ARC, MODELS, Layout, Space, simulated_embeddings
 from mien.simulation.parameters import PARAMETERS, Parameters
-from mien.simulation.shape import FOLDS, FREQUENT_DISORDERS, RARE_DISORDERS, Patients, simulated_patients
+from mien.simulation.patients import FOLDS, FREQUENT_DISORDERS, RARE_DISORDERS, Patients, simulated_patients
 
 DISORDERS = FREQUENT_DISORDERS + RARE_DISORDERS
 

@@ -15,6 +15,7 @@ from mien.core.genes import Description
 from mien.storage.cohort_writer import CohortWriter
 from mien.storage.database import (
     DATABASE,
+    DESCRIBED,
     FINISHED,
     LEARNED,
     connection,
@@ -26,9 +27,9 @@ from mien.storage.database import (
     transaction,
     write_state,
 )
-from mien.storage.descriptions import write_document
+from mien.storage.descriptions import document_of
 from mien.storage.faces import faces_erased_along, write_faces
-from mien.storage.index_files import delete_index, is_written, read_index, sweep, write_index
+from mien.storage.index_files import delete_index, delete_other_indexes, is_written, read_index, write_index
 from mien.storage.outputs import write_checked_json
 
 
@@ -120,9 +121,11 @@ def describe(directory: Path, descriptions: Iterable[Description]) -> int:
     """Stores what is known of disorders, in the place of all that was known; returns the generation."""
     with connection(directory, write=True) as database:
         with _change(database, directory):
-            newest_state(database, directory)
-            if write_document(database, descriptions):
-                read_roster(database)  # as above
+            document = document_of(descriptions)
+            if document != newest_state(database, directory).described:
+                database.execute(DESCRIBED)
+                database.execute("INSERT OR REPLACE INTO described VALUES (1, ?, ?)", document)
+                read_roster(database)  # a new fingerprint must not hide that rows are missing
                 _next_generation(database, directory)
             generation = state(database).generation
         finish(database, directory)
@@ -179,10 +182,10 @@ def _change(database: sqlite3.Connection, directory: Path) -> Iterator[None]:
 
 
 def finish(database: sqlite3.Connection, directory: Path) -> None:
-    """Deletes other indexes, and notes beside the database what is finished, unless that says more."""
+    """Deletes other indexes, and writes beside the database which generation is finished; never an older one."""
     with transaction(database):  # under the lock nobody else writes an index: all other files are left-overs
         now = state(database)
-        sweep(directory, keep=now.generation)
+        delete_other_indexes(directory, keep=now.generation)
         with suppress(CorruptGalleryError):
             newest_state(database, directory)
             write_checked_json(directory / FINISHED, {"generation": now.generation, "fingerprint": now.fingerprint})
@@ -203,7 +206,7 @@ def _write_index(database: sqlite3.Connection, directory: Path) -> None:
 
 
 def _erase(database: sqlite3.Connection, directory: Path) -> None:
-    """Takes the last bytes of removed patients out of all files: older indexes, database pages, the log."""
+    """Removes the last bytes of removed patients from all files: older indexes, database pages, the log."""
     try:
         generation = state(database).generation
         finish(database, directory)

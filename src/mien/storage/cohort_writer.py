@@ -1,4 +1,4 @@
-"""A cohort compared with what a gallery holds, and stored where it is new."""
+"""Compares a cohort with what a gallery holds, and stores what is new."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mien.storage.database import checksum_of_disorder, checksum_of_image
 
 
 class StoredImage(NamedTuple):
-    """What the gallery holds of an image, but for its embedding."""
+    """What the gallery holds of an image, without its embedding."""
 
     image_key: int
     patient_id: str

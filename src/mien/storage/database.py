@@ -1,4 +1,4 @@
-"""`gallery.sqlite`, the truth of a gallery: its tables, connections, and rows with their checksums."""
+"""`gallery.sqlite`, of which the index is made: its tables, connections, and rows with their checksums."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mien.core.arrays import Float32s, Ints
 from mien.core.encoder import Encoder
 from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
 from mien.core.roster import Disorder, Label, Roster
-from mien.storage.descriptions import StoredDocument, named, parsed, read_document
+from mien.storage.descriptions import StoredDocument, descriptions_of, with_given_name
 from mien.storage.outputs import read_checked_json
 
 DATABASE = "gallery.sqlite"
 FINISHED = "gallery.generation"  # which generation was finished last, whatever the database says
 FORMAT = 2  # 1 has no checksum of the state, its first version no fingerprint; the next change adds them
-DESCRIBED = ("generation", "fingerprint", "erasing", "encoder")  # columns of the state with a common checksum
+CHECKED_COLUMNS = ("generation", "fingerprint", "erasing", "encoder")  # of the state, with a common checksum
 SECONDS_TO_WAIT_FOR_A_LOCK = 30.0
 
 SCHEMA = """
@@ -63,7 +63,15 @@ CREATE TABLE label (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX label_of_image ON label (image_key);
 """
-LEARNED = "CREATE TABLE IF NOT EXISTS learned (name TEXT PRIMARY KEY, document TEXT NOT NULL) STRICT"  # since 0.8
+# tables that a gallery gets when it needs them
+LEARNED = "CREATE TABLE IF NOT EXISTS learned (name TEXT PRIMARY KEY, document TEXT NOT NULL) STRICT"
+DESCRIBED = """
+CREATE TABLE IF NOT EXISTS described (
+  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+  document TEXT NOT NULL,        -- JSON: a description of each disorder
+  checksum BLOB NOT NULL
+) STRICT
+"""
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ def connection(directory: Path, *, write: bool = False, create: bool = False) ->
             with suppress(FileExistsError):  # SQLite's other files get the mode of this one
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         with closing(_connect(path, write=write)) as database:
-            if create and not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gallery'").fetchone():
+            if create and not has_table(database, "gallery"):
                 _create(database)
             yield database
     except sqlite3.OperationalError as error:
@@ -146,7 +154,7 @@ def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
 
 def _create(database: sqlite3.Connection) -> None:
     with transaction(database):
-        if not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gallery'").fetchone():
+        if not has_table(database, "gallery"):  # nobody else has made it meanwhile
             for statement in SCHEMA.split(";\n"):
                 database.execute(statement)
             checksum = _checksum_of_state(0, "", 0, None)
@@ -178,21 +186,20 @@ def snapshot(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def state(database: sqlite3.Connection) -> State:
-    """Generation, encoder and whether an erasure is pending."""
+    """The state of the gallery, checked; refuses one that was never finished, or has another format."""
     path = _path_of(database)
-    tables = database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'gallery'").fetchone()[0]
-    rows = database.execute("SELECT * FROM gallery") if tables else None
+    rows = database.execute("SELECT * FROM gallery") if has_table(database, "gallery") else None
     row = rows.fetchone() if rows else None
     if rows is None or row is None:
         raise GalleryError(f"{path}: the gallery was never finished: run 'mien gallery build' again")
     found: dict[str, Any] = dict(zip((column[0] for column in rows.description), row, strict=True))
     if "fingerprint" not in found:
         found["fingerprint"] = fingerprint(database)
-    stored_format, *described = (found[name] for name in ("format", *DESCRIBED))
-    generation, stored_fingerprint, erasing, encoder = described
+    stored_format, *checked = (found[name] for name in ("format", *CHECKED_COLUMNS))
+    generation, stored_fingerprint, erasing, encoder = checked
     if stored_format not in {1, FORMAT}:
         raise GalleryError(f"{path}: it has format {stored_format}, this version of mien reads format {FORMAT}")
-    if stored_format != 1 and found.get("checksum") != _checksum_of_state(*described):
+    if stored_format != 1 and found.get("checksum") != _checksum_of_state(*checked):
         raise _damaged(path, "the description of the gallery is damaged")
     images = database.execute("SELECT count(*) FROM image").fetchone()[0]
     try:
@@ -202,7 +209,8 @@ def state(database: sqlite3.Connection) -> State:
             np.empty(size // 4).reshape(identity.representations, identity.dimensions)  # an error if it does not fit
     except (ValueError, TypeError, AttributeError) as error:
         raise _damaged(path, f"the encoder's description is damaged ({error})") from error
-    beside = tuple(read_learned(database)), read_document(database)
+    learned = rows_if_any(database, "learned", "SELECT name, document FROM learned ORDER BY name")
+    beside = tuple(learned), read_document(database)
     return State(stored_format, generation, stored_fingerprint, bool(erasing), identity, images, *beside)
 
 
@@ -252,11 +260,19 @@ def _checksum_of_state(*row: object) -> bytes:
     return hashlib.sha256(repr(row).encode()).digest()
 
 
-def read_learned(database: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Names and documents of what was learned from the gallery; an older gallery has no table for it."""
-    if not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'learned'").fetchone():
-        return []
-    return database.execute("SELECT name, document FROM learned ORDER BY name").fetchall()
+def has_table(database: sqlite3.Connection, table: str) -> bool:
+    """Whether the database has a table of this name."""
+    return database.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", [table]).fetchone() is not None
+
+
+def rows_if_any(database: sqlite3.Connection, table: str, question: str, values: Sequence[str] = ()) -> list[Any]:
+    """The rows that answer a question to a table; none where a gallery has no such table yet."""
+    return database.execute(question, values).fetchall() if has_table(database, table) else []
+
+
+def read_document(database: sqlite3.Connection) -> StoredDocument | None:
+    """The descriptions of disorders as they are stored; None where nobody described them."""
+    return next(iter(rows_if_any(database, "described", "SELECT document, checksum FROM described")), None)
 
 
 def fingerprint(database: sqlite3.Connection) -> str:
@@ -293,13 +309,13 @@ def read_disorders(database: sqlite3.Connection) -> Iterator[tuple[Disorder, boo
 
 
 def read_roster(database: sqlite3.Connection) -> Roster:
-    """Who is in the gallery; refuses damaged disorders, and a database that lacks rows or has some of nobody's."""
-    disorders, descriptions = {}, parsed(read_document(database))
+    """Who is in the gallery; refuses damaged disorders, and a database in which rows are missing or were added."""
+    disorders, descriptions = {}, descriptions_of(read_document(database))
     for disorder, sound in read_disorders(database):
         if not sound:
             who = f"disorder {shown(disorder.disorder_id)}"
             raise CorruptGalleryError(f"{_path_of(database)}: {who} is damaged: run 'mien gallery verify'")
-        disorders[disorder.disorder_id] = named(disorder, descriptions)
+        disorders[disorder.disorder_id] = with_given_name(disorder, descriptions)
     labels = database.execute(
         "SELECT image_id, patient_id, disorder_id FROM label JOIN image USING (image_key)"
         " JOIN patient USING (patient_key) JOIN disorder USING (disorder_key)"

@@ -22,7 +22,16 @@ import numpy.typing as npt
 
 from mien.core.composites import mean_face, whole_blocks
 from mien.core.errors import CorruptGalleryError, GalleryError, shown, shown_ids
-from mien.storage.database import DATABASE, connection, newest_state, read_roster, snapshot, transaction
+from mien.storage.database import (
+    DATABASE,
+    connection,
+    has_table,
+    newest_state,
+    read_roster,
+    rows_if_any,
+    snapshot,
+    transaction,
+)
 
 COMPOSITE_PATIENTS = 5
 FEWEST_COMPOSITE_PATIENTS = 3
@@ -125,7 +134,7 @@ class Faces:
 
     def _rows(self, question: str, *values: str) -> list[Any]:
         with connection(self.directory) as database, snapshot(database):
-            return database.execute(question, values).fetchall() if _has_faces(database) else []
+            return rows_if_any(database, "faces", question, values)
 
 
 def add_faces(directory: Path, crops: Mapping[str, bytes], composite_patients: int | None = None) -> FacesAdded:
@@ -141,7 +150,7 @@ def write_faces(database: sqlite3.Connection, crops: Mapping[str, bytes], compos
     for statement in TABLES.split(";\n"):
         database.execute(statement)
     patients = _fixed_patients(database, composite_patients)
-    if not _is_sealed(database):
+    if not _digest_fits(database):
         raise CorruptGalleryError(f"{DATABASE}: faces are missing or were added: run 'mien gallery verify'")
     rows = database.execute(
         "SELECT image_id, image_key, patient_key, patient_id FROM image JOIN patient USING (patient_key)"
@@ -159,29 +168,29 @@ def write_faces(database: sqlite3.Connection, crops: Mapping[str, bytes], compos
         values = image_key, patient_key, face.right_checksum, face.crop
         database.execute("INSERT INTO face VALUES (?, ?, NULL, NULL, ?, ?)", values)
     _make_blocks(database, patients)
-    _seal(database)
+    _update_digest(database)
     return FacesAdded(len(new), len(there) + len(new), len(database.execute(COMPOSED).fetchall()))
 
 
 @contextmanager
 def faces_erased_along(database: sqlite3.Connection) -> Iterator[None]:
-    """Around the deletion of patients: their faces go too. Where faces were missing before, that stays visible."""
-    was_sealed = _is_sealed(database)
+    """Wraps the deletion of patients, which deletes their faces. Faces that were missing before are still reported."""
+    fits = has_table(database, "faces") and _digest_fits(database)
     yield
-    if was_sealed:
-        _seal(database)
+    if fits:
+        _update_digest(database)
 
 
 def face_problems(database: sqlite3.Connection) -> Iterator[str]:
     """A line for each damaged face."""
-    if not _has_faces(database):
+    if not has_table(database, "faces"):
         return
     for row in database.execute(f"{ROWS} ORDER BY face.image_key"):
         try:
             _checked(row)
         except CorruptGalleryError as problem:
             yield str(problem)
-    if not _is_sealed(database):
+    if not _digest_fits(database):
         yield f"{DATABASE}: faces are missing or were added"
 
 
@@ -200,7 +209,7 @@ def _fixed_patients(database: sqlite3.Connection, asked: int | None) -> int:
 
 
 def _make_blocks(database: sqlite3.Connection, size: int) -> None:
-    """Puts patients with faces who are in no block into new ones. The faces that they have now are in it for good."""
+    """Puts patients with faces who are in no block into new blocks. A block keeps the faces that they have now."""
     waiting: dict[str, dict[str, list[tuple[int, int]]]] = {}
     for disorder_id, patient_id, *keys in database.execute(
         "SELECT disorder_id, patient_id, label.disorder_key, face.image_key FROM face JOIN patient USING (patient_key)"
@@ -234,19 +243,14 @@ def _checked(row: tuple[Any, ...]) -> StoredFace:
     return face
 
 
-def _has_faces(database: sqlite3.Connection) -> bool:
-    return database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'faces'").fetchone() is not None
-
-
 def _digest(database: sqlite3.Connection) -> bytes:
     checksums = database.execute("SELECT checksum FROM face ORDER BY image_key")
     return hashlib.sha256(repr(checksums.fetchall()).encode()).digest()
 
 
-def _is_sealed(database: sqlite3.Connection) -> bool:
-    return not _has_faces(database) or database.execute("SELECT digest FROM faces").fetchone() == (_digest(database),)
+def _digest_fits(database: sqlite3.Connection) -> bool:
+    return bool(database.execute("SELECT digest FROM faces").fetchone() == (_digest(database),))
 
 
-def _seal(database: sqlite3.Connection) -> None:
-    if _has_faces(database):
-        database.execute("UPDATE faces SET digest = ?", [_digest(database)])
+def _update_digest(database: sqlite3.Connection) -> None:
+    database.execute("UPDATE faces SET digest = ?", [_digest(database)])

@@ -21,7 +21,7 @@ from mien.core.roster import Roster
 from mien.core.searcher import Searcher
 from mien.storage.changes import Change, describe, import_cohort, remove_patients, restore_index
 from mien.storage.database import State, connection, embedding_reader, newest_state, read_roster, snapshot
-from mien.storage.descriptions import StoredDocument, parsed
+from mien.storage.descriptions import StoredDocument, descriptions_of
 from mien.storage.faces import Faces, FacesAdded, add_faces
 from mien.storage.index_files import read_index
 from mien.storage.learned import stored_calibration, stored_tuned
@@ -63,7 +63,7 @@ class Gallery:
     @cached_property
     def descriptions(self) -> dict[str, Description]:
         """What is known of disorders, their genes above all, by id."""
-        return parsed(self.described)
+        return descriptions_of(self.described)
 
     def calibration_for(self, method: Method) -> Calibration | None:
         """What distances by a method mean here, if it was learned."""

@@ -37,7 +37,7 @@ MATRICES = tuple(name for name, _, _ in matrices_of(0, 0, Encoder(1, 1)))
 ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
 LARGEST_READ = 1 << 22  # bytes of a matrix that is read and checked at opening; larger ones stay in their files
 ROWS_CHECKED = 1 << 10  # at a time
-TIMES_FOR_CODES = 64  # as large may rounded rows be: every query scans them, in memory three times as fast
+TIMES_FOR_CODES = 64  # rounded rows are read up to this many times that: every query scans them, from memory faster
 
 
 def write_index(
@@ -122,7 +122,7 @@ def read_index(directory: Path, generation: int, fingerprint: str, *, check_all:
 
 
 def _matrix(path: Path, shape: tuple[int, ...], dtype: type[np.generic], largest_read: int) -> Rows:
-    """Bare numbers: the file's length is the only thing it says of itself."""
+    """The file holds bare numbers, so that only its length can be checked."""
     rows, wanted = FileRows(path, shape, dtype), _bytes(shape, dtype)
     if rows.file_size != wanted:
         raise ValueError(f"{path.name} has {rows.file_size} bytes instead of {wanted}")
@@ -132,7 +132,8 @@ def _matrix(path: Path, shape: tuple[int, ...], dtype: type[np.generic], largest
 class FileRows:
     """Rows of a matrix, read from its file when they are asked for, so that they take no memory.
 
-    In a map a file that is cut short kills whoever reads there, and around a row the system reads and maps megabytes.
+    A memory map would be worse: reading from one whose file was cut short kills the process, and for each row the
+    system reads and maps megabytes around it.
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
@@ -185,7 +186,7 @@ def _bytes(shape: tuple[int, ...], dtype: npt.DTypeLike) -> int:
     return math.prod(shape) * np.dtype(dtype).itemsize
 
 
-def sweep(directory: Path, *, keep: int) -> None:
+def delete_other_indexes(directory: Path, *, keep: int) -> None:
     """Deletes all index files but those of one generation, and what killed processes left behind."""
     for path in directory.glob("index-*"):
         if not path.name.startswith(f"index-{keep}.") or path.name.endswith(TEMPORARY):

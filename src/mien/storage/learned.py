@@ -1,6 +1,6 @@
 """What was learned from a gallery and is stored with it: calibrations by method, and the tuned method.
 
-It lies in the database, and is dropped when a patient is removed: their part in a learned number cannot be taken out.
+It is kept in the database. Removing a patient deletes all of it: a patient's part in a number cannot be taken out.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ def store_tuned(directory: Path, fingerprint: str, method: Method, facts: Mappin
 def stored_calibration(learned: Mapping[str, str], method: Method, where: Path) -> Calibration | None:
     """The calibration of a method, if there is one."""
     name = calibration_name(method.as_dict())
-    return Calibration.from_dict(parsed(name, learned[name], where)) if name in learned else None
+    return Calibration.from_dict(parsed_document(name, learned[name], where)) if name in learned else None
 
 
 def stored_tuned(learned: Mapping[str, str], where: Path) -> Method:
     """The method that was chosen for a gallery."""
     if TUNED not in learned:
         raise GalleryError("no method was tuned for this gallery: run 'mien tune' first")
-    values = dict(parsed(TUNED, learned[TUNED], where)["method"])
+    values = dict(parsed_document(TUNED, learned[TUNED], where)["method"])
     return Method(values.pop("fusion"), values.pop("score"), **values)
 
 
-def parsed(name: str, stored: str, where: Path) -> dict[str, Any]:
-    """A document that was stored under a name, if neither has changed; older ones have no checksum."""
+def parsed_document(name: str, stored: str, where: Path) -> dict[str, Any]:
+    """A stored document. Its checksum covers its name too; documents of older versions have none."""
     checksum, _, text = ("", "", stored) if stored.startswith("{") else stored.partition(" ")
     try:
         if checksum and checksum != _checksum(name, text):
@@ -65,7 +65,7 @@ def damaged_names(learned: Iterable[tuple[str, str]], where: Path) -> Iterator[t
     """The names of damaged documents, and what is wrong with each."""
     for name, stored in learned:
         try:
-            parsed(name, stored, where)
+            parsed_document(name, stored, where)
         except InvalidCalibrationError as error:
             yield name, error
 

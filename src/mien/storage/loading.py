@@ -33,7 +33,7 @@ class LeftOut:
 
 
 def load_cohort(source: Source, progress: Progress) -> tuple[Cohort, LeftOut]:
-    """Labelled images for a gallery; the labels choose."""
+    """Labelled images for a gallery; images without a label are left out."""
     encodings, annotations, left_out = _load(source, progress, labelled=True)
     if not annotations.labels:
         empty = "disorder_id" if annotations.patient_of else "patient_id"
@@ -50,7 +50,7 @@ def labelled_cohort(encodings: Encodings, annotations: Annotations) -> Cohort:
 
 
 def load_queries(source: Source, progress: Progress) -> tuple[list[Query], LeftOut]:
-    """One query per patient, in the order of the table; where nobody says who is on the images, all are one patient."""
+    """One query per patient, in the order of the table. Without patient ids, all images are of one patient."""
     encodings, annotations, left_out = _load(source, progress, labelled=False)
     if not encodings.image_ids:
         raise InvalidFileError(source.encodings, ["no images to rank"])
@@ -74,10 +74,10 @@ def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodi
     if not annotations.patient_of:  # at most names of disorders: a cohort table has its own labels
         file = read_encodings(source.encodings, labelled=labelled, progress=progress)
         file.annotations.disorders |= annotations.disorders
-        return file.named(source.encoder_name), file.annotations, LeftOut(0, ())
+        return file.with_encoder_name(source.encoder_name), file.annotations, LeftOut(0, ())
     file = read_encodings(source.encodings, wanted=annotations.patient_of, labelled=False, progress=progress)
     missing = file.missing(annotations.patient_of)
     if missing and not source.allow_missing:
         raise missing_encodings(source.encodings, missing, otherwise="go on without them with --allow-missing")
     annotations.disorders = {**file.annotations.disorders, **annotations.disorders}
-    return file.named(source.encoder_name), annotations, LeftOut(file.left_out, missing)
+    return file.with_encoder_name(source.encoder_name), annotations, LeftOut(file.left_out, missing)

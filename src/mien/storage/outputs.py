@@ -19,7 +19,7 @@ TEMPORARY = ".new"
 
 
 def refuse_existing(path: Path, *, force: bool = False) -> None:
-    """Refuses an output whose name is taken, by a link that leads nowhere too; an empty folder is free."""
+    """Refuses an output that exists, even as a link that leads nowhere. An empty folder is accepted."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -30,7 +30,7 @@ def refuse_existing(path: Path, *, force: bool = False) -> None:
 
 @contextmanager
 def private_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that only its owner can read. It gets its name when it is whole and on the disk; no link is followed."""
+    """Makes a file that only its owner can read. It gets its name when it is whole and on the disk; follows no link."""
     temporary = path.with_name(path.name + TEMPORARY)
     temporary.unlink(missing_ok=True)  # of a killed process
     try:
@@ -47,9 +47,10 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def private_folder(path: Path, holds: Sequence[str]) -> Iterator[Path]:
-    """A folder that only its owner can read. It gets its name when it is whole: a free one, or that of an empty folder.
+    """Makes a folder that only its owner can read. It gets its name when it is whole.
 
-    What a killed process left of it goes first, if the names of all its files are like those in `holds`.
+    The name must be free, or that of an empty folder. What a killed process left under the temporary name is deleted
+    first, if the names of all its files match the patterns in `holds`.
     """
     path = path.absolute()
     temporary = path.with_name(path.name + TEMPORARY)
@@ -59,14 +60,14 @@ def private_folder(path: Path, holds: Sequence[str]) -> Iterator[Path]:
     temporary.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        _take(temporary, descriptor)
-        _empty(temporary, holds)
+        _lock_folder(temporary, descriptor)
+        _delete_files(temporary, holds)
         try:
             yield temporary
             os.fsync(descriptor)
             temporary.rename(path)
         except BaseException:
-            _empty(temporary, holds)
+            _delete_files(temporary, holds)
             temporary.rmdir()
             raise
     finally:
@@ -74,8 +75,8 @@ def private_folder(path: Path, holds: Sequence[str]) -> Iterator[Path]:
     sync_directory(path.parent)
 
 
-def _take(folder: Path, descriptor: int) -> None:
-    """Makes a folder this process's alone: until the descriptor is closed."""
+def _lock_folder(folder: Path, descriptor: int) -> None:
+    """Locks a folder for this process, until the descriptor is closed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         ours = os.path.samestat(folder.lstat(), os.fstat(descriptor))  # it may have got its name meanwhile
@@ -88,7 +89,7 @@ def _take(folder: Path, descriptor: int) -> None:
     os.fchmod(descriptor, 0o700)
 
 
-def _empty(folder: Path, holds: Sequence[str]) -> None:
+def _delete_files(folder: Path, holds: Sequence[str]) -> None:
     files = list(folder.iterdir())
     if other := [file for file in files if file.is_dir() or not any(fnmatch(file.name, name) for name in holds)]:
         raise MienError(f"{other[0]} is in the way: move it")
@@ -97,7 +98,7 @@ def _empty(folder: Path, holds: Sequence[str]) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Puts names that were given or taken on the disk."""
+    """Writes to the disk which names a directory holds now."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

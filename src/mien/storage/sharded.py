@@ -19,7 +19,7 @@ from mien.core.genes import Description
 from mien.core.index import GalleryIndex
 from mien.core.searcher import Searcher
 from mien.storage.database import State
-from mien.storage.descriptions import parsed
+from mien.storage.descriptions import descriptions_of
 from mien.storage.gallery import Gallery
 
 AnyGallery = Union["Gallery", "ShardedGallery"]
@@ -28,7 +28,7 @@ IdKind = Literal["patient_ids", "image_ids"]
 
 @dataclass(frozen=True, eq=False)
 class ShardedGallery:
-    """Galleries with the same encoder, each as it was when it was opened. A patient is in one of them."""
+    """Galleries with the same encoder, each as it was when it was opened. Each patient is in only one of them."""
 
     directories: tuple[Path, ...]
     generations: tuple[int, ...]
@@ -57,7 +57,7 @@ class ShardedGallery:
         require_one_place(parts, filled)
         descriptions: dict[str, Description] = {}
         for state in states:  # the first gallery that describes a disorder counts, as with names
-            descriptions = {**parsed(state.described), **descriptions}
+            descriptions = {**descriptions_of(state.described), **descriptions}
         return cls(tuple(directories), tuple(state.generation for state in states), searcher, descriptions)
 
     @property
@@ -107,7 +107,7 @@ def is_empty(state: Gallery | State) -> bool:
 
 
 def numbers_of(index: GalleryIndex, kind: IdKind) -> Ints:
-    """A number for each patient or image, from a hash of the id: shorter to send than the ids of millions."""
+    """A number for each patient or image, a hash of its id: shorter to send than the id, where there are millions."""
     ids = getattr(index.roster, kind)
     digests = b"".join(hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids)
     return np.frombuffer(digests, dtype=np.int64).astype(np.intp)

@@ -18,7 +18,7 @@ from mien.storage.database import (
     read_disorders,
     snapshot,
 )
-from mien.storage.descriptions import parsed
+from mien.storage.descriptions import descriptions_of
 from mien.storage.faces import face_problems
 from mien.storage.index_files import read_index
 from mien.storage.learned import damaged_names
@@ -63,7 +63,7 @@ def problems_of_database(database: sqlite3.Connection, directory: Path) -> Itera
                 f" (image {shown(image_id)} of patient {shown(patient_id)})"
             )
     try:
-        parsed(now.described)
+        descriptions_of(now.described)
     except CorruptGalleryError as problem:
         yield f"{DATABASE}: {problem}"
     if now.erasing:

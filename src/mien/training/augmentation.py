@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from mien.core.arrays import Floats
-from mien.encoding.alignment import CROP_SIDE
+from mien.encoding.alignment import CROP_SIDE, grayed
 from mien.encoding.photo import Pixels
 from mien.training.presets import Augmentation
 
@@ -16,9 +16,9 @@ def augmented(crop: Pixels, how: Augmentation, *, rng: np.random.Generator) -> P
     if rng.random() < how.shrink_probability:
         crop = shrunk(crop, int(rng.uniform(how.shrink_from, how.shrink_to)))
     if rng.random() < how.flip_probability:
-        crop = crop[:, ::-1]
+        crop = np.ascontiguousarray(crop[:, ::-1])
     crop = jittered(crop, how, rng=rng)
-    return grayed(crop) if rng.random() < how.gray_probability else np.ascontiguousarray(crop)
+    return grayed(crop) if rng.random() < how.gray_probability else crop
 
 
 def shrunk(crop: Pixels, side: int) -> Pixels:
@@ -28,12 +28,6 @@ def shrunk(crop: Pixels, side: int) -> Pixels:
     return back
 
 
-def grayed(crop: Pixels) -> Pixels:
-    """Gray, in three equal channels."""
-    gray: Pixels = cv2.cvtColor(cv2.cvtColor(np.ascontiguousarray(crop), cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
-    return gray
-
-
 def jittered(crop: Pixels, how: Augmentation, *, rng: np.random.Generator) -> Pixels:
     """Changes brightness, contrast, saturation and hue at random, in random order."""
     for change in rng.permutation(4).tolist():
@@ -41,7 +35,7 @@ def jittered(crop: Pixels, how: Augmentation, *, rng: np.random.Generator) -> Pi
             case 0:
                 crop = blended(crop, np.zeros(3), 1 + rng.uniform(-how.brightness, how.brightness))
             case 1:
-                mean = cv2.cvtColor(np.ascontiguousarray(crop), cv2.COLOR_RGB2GRAY).mean()
+                mean = cv2.cvtColor(crop, cv2.COLOR_RGB2GRAY).mean()
                 crop = blended(crop, np.full(3, mean), 1 + rng.uniform(-how.contrast, how.contrast))
             case 2:
                 crop = blended(crop, grayed(crop), 1 + rng.uniform(-how.saturation, how.saturation))
@@ -56,8 +50,7 @@ def blended(crop: Pixels, other: Floats | Pixels, share: float) -> Pixels:
     >>> blended(np.full((1, 1, 3), 100, np.uint8), np.zeros(3), 1.2).ravel().tolist()
     [120, 120, 120]
     """
-    mixed: Pixels = np.clip(np.rint(share * crop + (1 - share) * other), 0, 255).astype(np.uint8)
-    return mixed
+    return np.clip(np.rint(share * crop + (1 - share) * other), 0, 255).astype(np.uint8)
 
 
 def turned(crop: Pixels, circle: float) -> Pixels:

@@ -1,4 +1,4 @@
-"""Loads labelled photos as aligned crops. Whatever could stop a training is found here, before it starts."""
+"""Loads labelled photos as aligned crops, and finds whatever could stop a training before it starts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from mien.core.errors import InvalidFileError, InvalidStudyError, shown
 from mien.core.progress import Progress, silent
 from mien.core.roster import Label
 from mien.encoding.alignment import CROP_SIDE
-from mien.encoding.crops import crops_of
 from mien.encoding.detection import Detector
 from mien.encoding.folder import find_photos
 from mien.encoding.photo import Pixels
-from mien.encoding.photo_encoder import Photo, RefusedPhoto
+from mien.encoding.photo_encoder import Photo, RefusedPhoto, crops_of
 from mien.encoding.subject import Choice
 
 

@@ -1,4 +1,4 @@
-"""The settings of training: the published ones (supp:tbl:implementation); what the paper leaves out, as officially."""
+"""The settings of training: the published ones (supp:tbl:implementation), else those of the official scripts."""
 
 from __future__ import annotations
 

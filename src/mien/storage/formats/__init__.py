@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mien.core.cohort import Encodings
@@ -18,15 +18,15 @@ class EncodingsFile:
     """What an encodings file holds."""
 
     encodings: Encodings
-    annotations: Annotations  # empty but for cohort tables
     left_out: int  # images in the file that were not wanted
+    annotations: Annotations = field(default_factory=Annotations)  # only cohort tables have any
 
     def missing(self, image_ids: Iterable[str]) -> tuple[str, ...]:
         """Those of the images that have no encoding here."""
         present = set(self.encodings.image_ids)
         return tuple(image_id for image_id in image_ids if image_id not in present)
 
-    def named(self, name: str | None) -> Encodings:
+    def with_encoder_name(self, name: str | None) -> Encodings:
         """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
         encoder = self.encodings.encoder
         if encoder.name not in {None, name} and name is not None:
@@ -35,13 +35,13 @@ class EncodingsFile:
 
 
 def missing_encodings(path: Path, image_ids: Sequence[str], *, otherwise: str) -> InvalidFileError:
-    """The error for labelled images that an encodings file does not hold; `otherwise` is what helps but encoding."""
+    """The error for labelled images that an encodings file lacks; `otherwise` is advice beside encoding them."""
     problems = [f"no encoding of image {shown(image_id)}" for image_id in image_ids]
     return InvalidFileError(path, problems, advice=f"encode these images, or {otherwise}")
 
 
 def check_writable(path: Path, image_ids: Sequence[str], encoder: Encoder) -> None:
-    """Refuses what could not be written under this name, before the work of making it."""
+    """Refuses encodings that could not be written under this name, before they are made."""
     if path.suffix.lower() == ".csv":
         from mien.storage.formats.gm_arc_csv import check_gm_arc  # noqa: PLC0415 heavy
 
@@ -85,9 +85,7 @@ def read_encodings(
     if start.startswith(b"\x1f\x8b"):
         raise InvalidFileError(path, ["it is compressed: unpack it first"])
     if start.startswith(b"\x80"):
-        encodings, left_out = read_gm_arc_pickle(path, wanted)
-        return EncodingsFile(encodings, Annotations(), left_out)
+        return EncodingsFile(*read_gm_arc_pickle(path, wanted))
     if b"img_name" in start.split(b"\n")[0]:
-        encodings, left_out = read_gm_arc_csv(path, wanted, progress)
-        return EncodingsFile(encodings, Annotations(), left_out)
+        return EncodingsFile(*read_gm_arc_csv(path, wanted, progress))
     return EncodingsFile(*read_cohort_csv(path, wanted, labelled=labelled))

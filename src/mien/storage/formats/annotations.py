@@ -1,4 +1,4 @@
-"""What tables say about images: who is on them, which disorder that patient has, and what it is called."""
+"""What tables say about images: which patient is on them, which disorder that patient has, and the disorder's name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Annotations:
     labels: list[Label] = field(default_factory=list)
     disorders: dict[str, Disorder] = field(default_factory=dict)  # by id
 
-    def add(self, image_id: str, patient_id: str | None, disorder_id: str | None) -> str | None:
+    def add_image(self, image_id: str, patient_id: str | None, disorder_id: str | None) -> str | None:
         """One image of one patient, perhaps with a disorder."""
         ids = {"image": image_id, "patient": patient_id, "disorder": disorder_id}
         if blank := [name for name, value in ids.items() if value is not None and not value.strip()]:
@@ -33,8 +33,8 @@ class Annotations:
             self.labels.append(Label(image_id, patient_id, disorder_id))
         return None
 
-    def name(self, disorder: Disorder) -> str | None:
-        """The name of a disorder."""
+    def add_disorder(self, disorder: Disorder) -> str | None:
+        """What one disorder is called, and its OMIM numbers."""
         known = self.disorders.setdefault(disorder.disorder_id, disorder)
         for mine, theirs in ((disorder.name, known.name), (disorder.omim, known.omim)):
             if mine and theirs and mine != theirs:

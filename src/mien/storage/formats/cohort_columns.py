@@ -56,5 +56,5 @@ def _pairs(path: Path, column: str) -> tuple[list[tuple[str, str]] | None, list[
             found.append((row["image_id"], row[column]))
         return None
 
-    text.each(["image_id", column], take)
+    text.each_row(["image_id", column], take)
     return found, text.names

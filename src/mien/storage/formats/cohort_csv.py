@@ -16,10 +16,9 @@ from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.cohort_rows import REQUIRED_COLUMNS, TEXT_COLUMNS, CohortCollector, CohortRow
 
 
-def read_cohort_csv(path: Path, wanted: Container[str] | None, *, labelled: bool) -> tuple[Encodings, Annotations, int]:
-    """Reads the wanted images (all, if None), what the table says of them, and how many others it holds."""
-    text = text_tables.read_text(path)
-    names, separator = text_tables.header_of(path, text)
+def read_cohort_csv(path: Path, wanted: Container[str] | None, *, labelled: bool) -> tuple[Encodings, int, Annotations]:
+    """Reads the wanted images (all, if None), how many others the table holds, and what it says of the wanted ones."""
+    _, text, names, separator = text_tables.read_table(path)
     text_tables.require_columns(path, names, REQUIRED_COLUMNS, separator)
     place = {name: names.index(name) for name in TEXT_COLUMNS if name in names}
     embedding_at = names.index("embedding")

@@ -28,8 +28,8 @@ ROWS_PER_BATCH = 1024
 
 def read_cohort_parquet(
     path: Path, wanted: Container[str] | None, *, labelled: bool
-) -> tuple[Encodings, Annotations, int]:
-    """Reads the wanted images (all, if None), what the table says of them, and how many others it holds."""
+) -> tuple[Encodings, int, Annotations]:
+    """Reads the wanted images (all, if None), how many others the table holds, and what it says of the wanted ones."""
     collector = CohortCollector(path, wanted, labelled=labelled)
     try:
         with pq.ParquetFile(path) as file:

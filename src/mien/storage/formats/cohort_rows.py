@@ -36,7 +36,7 @@ class CohortRow(NamedTuple):
 
 
 class CohortCollector:
-    """Takes rows, and hands out embeddings and what is said about them; a contradiction refuses the table."""
+    """Gathers the rows of a table into embeddings and annotations; a contradiction refuses the table."""
 
     def __init__(self, path: Path, wanted: Container[str] | None, *, labelled: bool) -> None:
         self.path = path
@@ -48,15 +48,14 @@ class CohortCollector:
         self.problems: list[str] = []
 
     def add(self, row: CohortRow) -> None:
-        """One row."""
         if row.image_id and self.wanted is not None and row.image_id not in self.wanted:
             self.left_out.add(row.image_id)
             return
         disorder_id = row.disorder_id if self.labelled else None
-        wrong = self.annotations.add(row.image_id, row.patient_id, disorder_id) or self._add_embedding(row)
+        wrong = self.annotations.add_image(row.image_id, row.patient_id, disorder_id) or self._add_embedding(row)
         if row.disorder_id and (row.disorder_name or row.omim):
             named = Disorder(row.disorder_id, row.disorder_name or None, row.omim or None)
-            wrong = wrong or self.annotations.name(named)
+            wrong = wrong or self.annotations.add_disorder(named)
         if wrong:
             self.problems.append(f"row {row.row}: {wrong}")
 
@@ -70,8 +69,8 @@ class CohortCollector:
             return f"image {shown(row.image_id)} is there twice, with different embeddings: keep one"
         return None
 
-    def result(self, encoder: Encoder | None = None) -> tuple[Encodings, Annotations, int]:
-        """Embeddings, annotations, and how many images were not wanted."""
+    def result(self, encoder: Encoder | None = None) -> tuple[Encodings, int, Annotations]:
+        """Embeddings, how many images were not wanted, and annotations."""
         if self.problems:
             raise InvalidFileError(self.path, self.problems)
         embeddings = np.stack(list(self.embedding_of.values())) if self.embedding_of else np.empty((0, 1, 1))
@@ -79,4 +78,4 @@ class CohortCollector:
             encodings = Encodings.of(list(self.embedding_of), embeddings, encoder)
         except MienError as error:
             raise InvalidFileError(self.path, [str(error)]) from error
-        return encodings, self.annotations, len(self.left_out)
+        return encodings, len(self.left_out), self.annotations

@@ -27,7 +27,7 @@ def read_disorders(path: Path) -> dict[str, Description]:
     table, gathered = read_table(path), _Gathered()
     of_gmdb = "syndrome_id" in table.names
     required = ["syndrome_id", "syndrome_name"] if of_gmdb else ["disorder_id"]
-    table.each(required, lambda row: gathered.add(_as_ours(row) if of_gmdb else row))
+    table.each_row(required, lambda row: gathered.add(_as_ours(row) if of_gmdb else row))
     return {
         one.disorder_id: one._replace(genes=tuple(gathered.genes[gene.gene_symbol] for gene in one.genes))
         for one in gathered.disorders.values()

@@ -26,7 +26,7 @@ def image_id_of(img_name: str) -> str:
 
 
 class RowCollector:
-    """Takes rows in any order and hands out whole embeddings."""
+    """Gathers rows in any order into whole embeddings."""
 
     def __init__(self, path: Path, *, expected_rows: int) -> None:
         self.path = path
@@ -39,7 +39,6 @@ class RowCollector:
         self.vectors = np.empty((0, 0), dtype=np.float32)  # grows; rows that are not yet used cost no memory
 
     def add(self, image_id: str, key: Key, vector: Floats) -> None:
-        """One row."""
         filled = len(self.image_of_row)
         if filled and len(vector) != self.dimensions:
             raise ValueError(f"{len(vector)} numbers where others have {self.dimensions}")

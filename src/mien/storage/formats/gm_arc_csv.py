@@ -117,11 +117,6 @@ def check_gm_arc(path: Path, image_ids: Sequence[str], encoder: Encoder) -> list
     """Model, flip and gray of every representation; refuses what this layout cannot hold."""
     if problems := list(_unsafe_ids(image_ids)):
         raise InvalidFileError(path.name, problems)
-    return _keys(path, encoder)
-
-
-def _keys(path: Path, encoder: Encoder) -> list[tuple[str, int, int]]:
-    """Model, flip and gray of every representation; what is known of them must say the same."""
     models, rest = divmod(encoder.representations, len(VIEWS))
     if rest:
         what = f"{encoder} has {encoder.representations} representations, which are not whole models of 4 views each"

@@ -1,6 +1,6 @@
 """A version of GMDB as a folder: its tables, and beside them the encodings of its images. Read and written.
 
-The folder is written under a temporary name inside itself; `gmdb_metadata` gets its own name last: where it is, all is.
+Everything is first written into a temporary folder inside it. `gmdb_metadata` is moved last: if it is there, all is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VERSION = re.compile(r"[\w.+-]+", re.ASCII)
 
 
 class FolderRemarks(NamedTuple):
-    """What of a folder and its encodings was left out, or is not known."""
+    """What was left out of a folder and its encodings, and for how many images facts are missing."""
 
     other_encodings: int  # of images that no table names
     side_tables: tuple[str, ...]  # names of tables that are not of the version that was read
@@ -74,7 +74,7 @@ def read_gmdb(
         raise missing_encodings(encodings, missing, otherwise=f"take them out of the tables in {folder}")
     study = Study(
         source=f"GMDB {version}",
-        encodings=file.named(encoder_name),
+        encodings=file.with_encoder_name(encoder_name),
         folds=tuple(Fold(frequent, split) for split in rare),  # one object: what is compared with it is compared once
         train=train,
         validation=validation,
@@ -104,7 +104,7 @@ def read_releases(path: Path) -> list[Release]:
         listed[row["version"]] = (released, folder)
         return None
 
-    read_table(path).each(["version", "released", "folder"], take)
+    read_table(path).each_row(["version", "released", "folder"], take)
     if not listed:
         raise InvalidFileError(path, ["it lists no version: add a row for each"])
     versions = [Release(version, released, _all_labels(folder)) for version, (released, folder) in listed.items()]
@@ -202,7 +202,7 @@ def write_gmdb(
 ) -> None:
     """Writes a study as a new folder with tables and encodings; with `csv`, also encodings in the GM-Arc layout.
 
-    `force`: the tables and encodings of a study that is there go; whatever else is there stays.
+    `force` replaces the tables and encodings of a study that is there; other files stay.
     """
     if not VERSION.fullmatch(version):
         raise MienError(f"the version {shown(version)} becomes part of file names: use letters, digits, '.', '-', '+'")

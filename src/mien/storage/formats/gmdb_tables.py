@@ -41,14 +41,14 @@ def read_images(
         if not (split.isascii() and split.isdecimal()):
             return f"the split {shown(split)} is not a whole number: number the folds from 0 on"
         disorder_id = row[disorder] if labelled else None
-        wrong = annotations.add(row["image_id"], row[patient], disorder_id)
+        wrong = annotations.add_image(row["image_id"], row[patient], disorder_id)
         if disorder_id and row.get("disorder_name"):
-            wrong = wrong or annotations.name(Disorder(disorder_id, row["disorder_name"]))
+            wrong = wrong or annotations.add_disorder(Disorder(disorder_id, row["disorder_name"]))
         if disorder_id and not wrong:
             labels_of_split.setdefault(int(split), []).append(Label(row["image_id"], row[patient], disorder_id))
         return wrong
 
-    table.each(["image_id", patient, *[disorder] * labelled, *["split"] * by_split], take)
+    table.each_row(["image_id", patient, *[disorder] * labelled, *["split"] * by_split], take)
     return labels_of_split
 
 
@@ -57,9 +57,9 @@ def read_names(table: Table, annotations: Annotations) -> None:
 
     def take(row: dict[str, str]) -> str | None:
         omim = omim_with_prefix(row.get("OMIM", ""))
-        return annotations.name(Disorder(row["syndrome_id"], row["syndrome_name"] or None, omim))
+        return annotations.add_disorder(Disorder(row["syndrome_id"], row["syndrome_name"] or None, omim))
 
-    table.each(["syndrome_id", "syndrome_name"], take)
+    table.each_row(["syndrome_id", "syndrome_name"], take)
 
 
 def omim_with_prefix(text: str) -> str | None:

@@ -32,7 +32,7 @@ def read_image_metadata(path: Path) -> dict[str, ImageFacts]:
             return f"image {shown(image_id)} has other facts in an earlier row: keep one"
         return None
 
-    read_table(path).each(COLUMNS, take)
+    read_table(path).each_row(COLUMNS, take)
     return {image_id: known for image_id, known in facts.items() if known != ImageFacts()}
 
 

@@ -6,9 +6,10 @@ import io
 import pickle
 import pickletools
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,10 @@ from mien.core.errors import InvalidFileError, shown
 
 NUMBER = re.compile(r"[<>|=]?[iufb][1248]")
 
-# looking through a pickle before it is opened takes up to a second for this many bytes: larger ones, GM-Arc's gigabytes
-# of floats, are opened without
+# looking through a pickle before it is opened takes two seconds for this many bytes of floats: larger ones, GM-Arc's
+# gigabytes, are opened without
 SCANNED_BYTES = 64 * 2**20
+FRAME_HEADER = 9  # bytes of the opcode and its length
 
 
 class Inert:
@@ -75,16 +77,10 @@ class _InertUnpickler(pickle.Unpickler):
 
 def load_inert(path: Path, known: Container[str]) -> Any:
     """The pickle's content, with an `Inert` wherever it names one of the known classes or functions."""
-    try:
-        with path.open("rb") as file:
-            if path.stat().st_size > SCANNED_BYTES:
-                return _InertUnpickler(file, path, known, None).load()
-            content = file.read()
-    except InvalidFileError:
-        raise
-    except Exception as error:  # a broken pickle can fail in any way
-        raise _unreadable(path, error) from error
-    return next_inert(content, path, known)[0]
+    with _broken_pickles_refused(path), path.open("rb") as file:
+        if path.stat().st_size > SCANNED_BYTES:
+            return _InertUnpickler(file, path, known, None).load()
+        return next_inert(file.read(), path, known)[0]
 
 
 def next_inert(
@@ -98,17 +94,20 @@ def next_inert(
 ) -> tuple[Any, int]:
     """The pickle that starts there, as in `load_inert`, and where it ends; `outside` answers its persistent ids."""
     window = content[start : None if longest is None else start + longest]
-    try:
+    with _broken_pickles_refused(path):
         end = pickle_end(window)
         return _InertUnpickler(io.BytesIO(window[:end]), path, known, outside).load(), start + end
+
+
+@contextmanager
+def _broken_pickles_refused(path: Path) -> Iterator[None]:
+    try:
+        yield
     except InvalidFileError:
         raise
     except Exception as error:  # a broken pickle can fail in any way
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> InvalidFileError:
-    return InvalidFileError(path, [f"not a readable pickle ({type(error).__name__}: {reason(error)})"])
+        problem = f"not a readable pickle ({type(error).__name__}: {reason(error)})"
+        raise InvalidFileError(path, [problem]) from error
 
 
 def reason(error: Exception) -> str:
@@ -117,64 +116,29 @@ def reason(error: Exception) -> str:
     return text if text.isprintable() and len(text) <= 200 else shown(text)
 
 
-# bytes of an opcode's argument; below zero, the argument says how long it is or how much memory it wants
-_ARGUMENT_BYTES: Final = {ord(code.code): code.arg.n if code.arg else 0 for code in pickletools.opcodes}
-_STOP, _FRAME, _PUT, _LONG_BINPUT = -10, -11, -12, -13
-_ARGUMENT_BYTES.update({ord("."): _STOP, 0x95: _FRAME, ord("p"): _PUT, ord("r"): _LONG_BINPUT})
-_LENGTH_BYTES: Final = {
-    pickletools.TAKEN_FROM_ARGUMENT1: 1,
-    pickletools.TAKEN_FROM_ARGUMENT4: 4,
-    pickletools.TAKEN_FROM_ARGUMENT4U: 4,
-    pickletools.TAKEN_FROM_ARGUMENT8U: 8,
-}
-_TWO_LINES: Final = frozenset(b"ci")
-
-
 def pickle_end(content: bytes) -> int:
     """Where the pickle at the start of these bytes ends, found without opening it.
 
     Python allocates whatever length or memo index a pickle names: a dozen bytes can ask for gigabytes. A pickle that
     names a length beyond its end, or a memo index far beyond those before, is refused with a `ValueError`.
     """
-    sizes, position, indexes = _ARGUMENT_BYTES, 0, 0
+    position = indexes = 0
+    for code, argument, position in _instructions(content):
+        if code.name in {"PUT", "LONG_BINPUT"}:
+            if not 0 <= argument <= 256 + indexes:  # picklers count up, and write the first 256 in another way
+                raise ValueError(f"a memo index at byte {position} is out of order")
+            indexes += 1
+        elif code.name == "FRAME" and position + FRAME_HEADER + argument > len(content):
+            raise ValueError(f"a frame at byte {position} reaches beyond its end")
+    return position + 1
+
+
+def _instructions(content: bytes) -> Iterator[Any]:
+    """Opcode, argument and place of each instruction; `pickletools` checks the lengths of all but frames."""
     try:
-        while True:
-            code = content[position]
-            size = sizes[code]
-            position += 1
-            if size >= 0:
-                position += size
-            elif size == _STOP:
-                return position
-            elif size in {_PUT, _LONG_BINPUT}:
-                index, position = _memo_index(content, position, size)
-                if not 0 <= index <= 256 + indexes:  # picklers count up, and write the first 256 in another way
-                    raise ValueError(f"a memo index at byte {position} is out of order")
-                indexes += 1
-            elif size == pickletools.UP_TO_NEWLINE:
-                for _ in range(2 if code in _TWO_LINES else 1):
-                    position = content.index(b"\n", position) + 1
-            elif size == _FRAME:
-                position += 8
-                _reaches(content, position, int.from_bytes(content[position - 8 : position], "little"))
-            else:
-                data = position + _LENGTH_BYTES[size]
-                position = _reaches(content, data, int.from_bytes(content[position:data], "little"))
-    except (IndexError, KeyError) as error:
-        raise ValueError("it breaks off, is too long, or is none") from error
-
-
-def _memo_index(content: bytes, position: int, size: int) -> tuple[int, int]:
-    if size == _LONG_BINPUT:
-        return int.from_bytes(content[position : position + 4], "little"), position + 4
-    end = content.index(b"\n", position, position + 20)
-    return int(content[position:end]), end + 1
-
-
-def _reaches(content: bytes, position: int, length: int) -> int:
-    if position + length > len(content):
-        raise ValueError(f"a length at byte {position} reaches beyond its end")
-    return position + length
+        yield from pickletools.genops(content)
+    except ValueError as error:
+        raise ValueError(f"it breaks off, is too long, or is none ({error})") from error
 
 
 NUMPY_NAMES = frozenset(
@@ -213,5 +177,4 @@ def as_array(value: Any) -> npt.NDArray[Any]:
         array = np.frombuffer(content, dtype=np.dtype(code).newbyteorder(">" if big_endian else "<"))
     else:
         raise ValueError(f"expected an array of numbers or objects, found type {code!r}")
-    shaped: npt.NDArray[Any] = np.reshape(array, shape, order="F" if order == "F" else "C")
-    return shaped
+    return np.reshape(array, shape, order="F" if order == "F" else "C")

@@ -30,10 +30,7 @@ class Lirical(NamedTuple):
 
 def read_lirical(path: Path, face_terms: Collection[str] = ()) -> Lirical:
     """Reads a result; from JSON the ratios of some HPO terms can be left out."""
-    try:
-        text = read_text(path)
-    except OSError as error:
-        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
+    text = read_text(path)
     if path.suffix.lower() == ".json":
         return _of_json(path, _parsed(path, text), face_terms)
     if face_terms:
@@ -63,7 +60,7 @@ def _of_table(path: Path, text: str) -> Lirical:
         name_of[disease] = row["diseaseName"]
         return None
 
-    Table(path, body, ours, separator).each(COLUMNS, take)
+    Table(path, body, ours, separator).each_row(COLUMNS, take)
     return Lirical(version, found, name_of)
 
 
@@ -101,8 +98,6 @@ def read_face_terms(path: Path) -> frozenset[str]:
     try:
         edges = [edge for graph in _parsed(path, read_text(path))["graphs"] for edge in graph["edges"]]
         pairs = [(_curie(edge["sub"]), _curie(edge["obj"])) for edge in edges if edge["pred"] == "is_a"]
-    except OSError as error:
-        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidFileError(path, ["it is no hp.json of the HPO, as LIRICAL downloads it"]) from error
     below: dict[str, list[str]] = {}

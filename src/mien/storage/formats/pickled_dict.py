@@ -41,8 +41,7 @@ def read_pickled_dict(path: Path, content: dict[Any, Any], wanted: Container[str
             continue
         room -= embedding.size
         collector.add(CohortRow(row, embedding, image_id))
-    encodings, _, left_out = collector.result()
-    return encodings, left_out
+    return collector.result()[:2]
 
 
 def _image_id(key: Any) -> str:

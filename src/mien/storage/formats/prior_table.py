@@ -21,5 +21,5 @@ def read_prior(path: Path) -> dict[str, float]:
             return f"the prior {shown(row['prior'])} is not a number"
         return None
 
-    read_table(path).each(["disorder_id", "prior"], take)
+    read_table(path).each_row(["disorder_id", "prior"], take)
     return found

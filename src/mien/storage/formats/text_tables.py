@@ -25,8 +25,8 @@ class Table(NamedTuple):
     names: list[str]
     separator: str
 
-    def each(self, required: Collection[str], take: Callable[[dict[str, str]], str | None]) -> None:
-        """Hands every row over by column; `take` says what is wrong with it, and one wrong row refuses the table."""
+    def each_row(self, required: Collection[str], take: Callable[[dict[str, str]], str | None]) -> None:
+        """Calls `take` with each row, by column. If it returns what is wrong with one, the table is refused."""
         require_columns(self.path, self.names, required, self.separator)
         problems: list[str] = []
         for row, fields in rows(self.text, self.separator, len(self.names), problems):
@@ -37,16 +37,13 @@ class Table(NamedTuple):
 
 
 def read_table(path: Path) -> Table:
-    """Opens a table; what cannot be opened is refused by its path."""
-    try:
-        text = read_text(path)
-    except OSError as error:
-        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
+    """Opens a table and reads its header."""
+    text = read_text(path)
     return Table(path, text, *header_of(path, text))
 
 
 def write_table(path: Path, names: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
-    """Writes a table that reads back as it is: what would have to be changed, an id above all, is refused."""
+    """Writes a table that reads back unchanged; refuses cells that would have to be altered."""
     problems: list[str] = []
     with private_file(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -70,8 +67,11 @@ def unsafe_cell(text: str) -> str | None:
 
 
 def read_text(path: Path) -> str:
-    """The file as UTF-8 text."""
-    content = path.read_bytes()
+    """The file as UTF-8 text; one that cannot be opened, or is empty, is refused."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
     if content.startswith(BYTE_ORDER_MARKS):
         raise InvalidFileError(path, ["it begins with a byte-order mark: save it as plain UTF-8 ('UTF-8 without BOM')"])
     try:

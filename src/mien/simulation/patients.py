@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Ints
+from mien.core.arrays import Floats, Ints
 from mien.core.study import MOST_PATIENTS_OF_RARE
 
 FOLDS = 10
@@ -33,7 +33,7 @@ FOLD_MULTI_IMAGES = (150, 142, 169, 155, 186, 159, 161, 153, 170, 154)
 
 
 class Patients(NamedTuple):
-    """One entry per patient and disorder. Disorders are numbered, frequent ones first."""
+    """One entry per patient and disorder. Disorders are numbered, the frequent ones first."""
 
     disorder: Ints
     images: Ints
@@ -44,24 +44,24 @@ class Patients(NamedTuple):
 
 def simulated_patients(rng: np.random.Generator) -> Patients:
     """Draws a GMDB-shaped set of patients."""
-    frequent = _frequent(rng)
+    frequent_disorder, frequent_images, role = _frequent(rng)
     rare_disorder, rare_images = _rare(rng)
-    first_rare = len(frequent[0])
-    train_with = [
-        np.flatnonzero((np.array(frequent[2]) == "train") & (frequent[1] == images)) for images in TWO_DISORDER_IMAGES
+    first_rare = len(frequent_disorder)
+    trained = np.array(role) == "train"
+    in_training = [
+        int(rng.choice(np.flatnonzero(trained & (frequent_images == images)))) for images in TWO_DISORDER_IMAGES
     ]
-    twins = [int(rng.choice(candidates)) for candidates in train_with]
-    rare_twins: list[int] = []
+    in_rare: list[int] = []  # the same persons
     for images in TWO_DISORDER_IMAGES:
-        others = ~np.isin(rare_disorder, rare_disorder[rare_twins])
-        rare_twins.append(int(rng.choice(np.flatnonzero((rare_images == images) & others))))
+        others = ~np.isin(rare_disorder, rare_disorder[in_rare])
+        in_rare.append(int(rng.choice(np.flatnonzero((rare_images == images) & others))))
     folds = _folds(rng, rare_disorder, rare_images)
     return Patients(
-        disorder=np.concatenate([frequent[0], FREQUENT_DISORDERS + rare_disorder]),
-        images=np.concatenate([frequent[1], rare_images]),
-        role=(*frequent[2], *["rare"] * len(rare_disorder)),
+        disorder=np.concatenate([frequent_disorder, FREQUENT_DISORDERS + rare_disorder]),
+        images=np.concatenate([frequent_images, rare_images]),
+        role=(*role, *["rare"] * len(rare_disorder)),
         folds=(*[()] * first_rare, *folds),
-        same_person_as={first_rare + rare: train for rare, train in zip(rare_twins, twins, strict=True)},
+        same_person_as={first_rare + rare: train for rare, train in zip(in_rare, in_training, strict=True)},
     )
 
 
@@ -71,9 +71,9 @@ def _frequent(rng: np.random.Generator) -> tuple[Ints, Ints, tuple[str, ...]]:
     patients = TRAIN_PATIENTS + VALIDATION_PATIENTS + test_patients
     # long-tailed: the largest disorder has hundreds of patients, the median one about fifteen
     tail = ((np.arange(FREQUENT_DISORDERS) + 0.5) / FREQUENT_DISORDERS) ** -0.5
-    size = _shared_out(patients, tail - tail.min(), least=MOST_PATIENTS_OF_RARE + 1)
-    tested = _shared_out(test_patients, size - 7.0, least=1)
-    validated = _shared_out(VALIDATION_PATIENTS, size - 5.0, least=0)
+    size = _in_proportion(patients, tail - tail.min(), least=MOST_PATIENTS_OF_RARE + 1)
+    tested = _in_proportion(test_patients, size - 7.0, least=1)
+    validated = _in_proportion(VALIDATION_PATIENTS, size - 5.0, least=0)
     trained = size - tested - validated
     numbers = np.arange(FREQUENT_DISORDERS)
     disorder = np.concatenate([np.repeat(numbers, count) for count in (trained, validated, tested)])
@@ -81,7 +81,7 @@ def _frequent(rng: np.random.Generator) -> tuple[Ints, Ints, tuple[str, ...]]:
         [
             _gallery_images(rng, TRAIN_PATIENTS, TRAIN_IMAGES),
             _gallery_images(rng, VALIDATION_PATIENTS, VALIDATION_IMAGES),
-            _multi_image(rng, np.repeat(numbers, tested), FREQUENT_TEST, FREQUENT_TEST_MULTI_DISORDERS, tail=2),
+            _test_images(rng, np.repeat(numbers, tested), FREQUENT_TEST, FREQUENT_TEST_MULTI_DISORDERS, tail=2),
         ]
     )
     role = ["train"] * TRAIN_PATIENTS + ["validation"] * VALIDATION_PATIENTS + ["test"] * test_patients
@@ -96,33 +96,33 @@ def _rare(rng: np.random.Generator) -> tuple[Ints, Ints]:
         room = np.flatnonzero(extra < MOST_PATIENTS_OF_RARE - 2)
         extra[rng.choice(room)] += 1
     disorder = np.repeat(np.arange(RARE_DISORDERS), 2 + extra)
-    return disorder, _multi_image(rng, disorder, RARE, RARE_MULTI_DISORDERS, tail=1)  # folds differ by little
+    return disorder, _test_images(rng, disorder, RARE, RARE_MULTI_DISORDERS, tail=1)  # folds differ by little
 
 
-def _shared_out(total: int, weight: np.ndarray, *, least: int) -> Ints:
+def _in_proportion(total: int, weight: Floats, *, least: int) -> Ints:
     """Whole numbers that add up to the total, in proportion to weights, none below the least."""
     room = total - least * len(weight)
     exact = room * weight / weight.sum()
     shares = np.floor(exact).astype(np.intp)
     shares[np.argsort(shares - exact, kind="stable")[: room - shares.sum()]] += 1
-    total_shares: Ints = least + shares
-    return total_shares
+    in_all: Ints = least + shares
+    return in_all
 
 
 def _gallery_images(rng: np.random.Generator, patients: int, images: int) -> Ints:
     """Images per patient: one patient in six has several, as among the test patients; a few have more than ten."""
     images_of = np.ones(patients, dtype=np.intp)
     multi = rng.choice(patients, size=patients // 6, replace=False)
-    images_of[multi] = _several(rng, len(multi), images - patients + len(multi), tail=2)
+    images_of[multi] = _images_of_multi(rng, len(multi), images - patients + len(multi), tail=2)
     return images_of
 
 
-def _several(rng: np.random.Generator, patients: int, images: int, *, tail: float) -> Ints:
-    """Distributes images to patients, two at least; the larger the tail, the more unevenly."""
-    return _shared_out(images, rng.exponential(size=patients) ** tail, least=2)
+def _images_of_multi(rng: np.random.Generator, patients: int, images: int, *, tail: float) -> Ints:
+    """Distributes images to patients with several, two at least; the larger the tail, the more unevenly."""
+    return _in_proportion(images, rng.exponential(size=patients) ** tail, least=2)
 
 
-def _multi_image(
+def _test_images(
     rng: np.random.Generator, disorder_of_patient: Ints, counts: Counts, disorders: int, *, tail: float
 ) -> Ints:
     """Images per patient, with the exact counts of multi-image patients and of their disorders."""
@@ -133,7 +133,7 @@ def _multi_image(
     others = np.setdiff1d(np.flatnonzero(inside), chosen)[: counts.multi - disorders]
     multi = patients[np.concatenate([chosen, others])]
     images = np.ones(len(disorder_of_patient), dtype=np.intp)
-    images[multi] = _several(rng, counts.multi, counts.multi_images, tail=tail)
+    images[multi] = _images_of_multi(rng, counts.multi, counts.multi_images, tail=tail)
     return images
 
 
