@@ -64,6 +64,9 @@ def test_a_report_has_figures_tables_numbers_and_one_page(mien, rng, tmp_path, g
     assert (out.stat().st_mode & 0o077) == 0
     code, _, error = mien("cohort", cohort, "--gallery", gallery, "--out", out)
     assert (code, "--force" in error) == (1, True)
+    out.chmod(0o755)  # an earlier report, or an empty folder of somebody else's making
+    assert mien("cohort", cohort, "--gallery", gallery, "--out", out, "--force")[0] == 0
+    assert (out.stat().st_mode & 0o077) == 0
 
 
 def test_without_groups_all_patients_are_one_and_pairs_are_named(mien, rng, tmp_path, gallery):

@@ -149,6 +149,9 @@ def test_each_wrong_token_doubles_the_wait_until_it_is_forgotten():
     clock[0] += 3601
     wrong.count("another")
     assert list(wrong.wrong) == ["another"]
+    for _ in range(2000):
+        wrong.count("another")
+    assert wrong.seconds_to_wait("another", None) == LONGEST
 
 
 def test_addresses_without_number_do_not_fill_the_memory(monkeypatch):

@@ -50,7 +50,8 @@ def cohort_document(analysis: CohortAnalysis, gallery: AnyGallery) -> dict[str, 
 
 def write_cohort(out: Path, analysis: CohortAnalysis, gallery: AnyGallery) -> None:
     """Writes all files into a folder that only its owner can read, because they name patients."""
-    out.mkdir(parents=True, exist_ok=True, mode=0o700)
+    out.mkdir(parents=True, exist_ok=True)
+    out.chmod(0o700)  # also where it was there
     document, tables = cohort_document(analysis, gallery), analysis.tables
     write_results(out, document, tables, known_tables=tables, figures=FIGURES)
     tested = any(group.mean_distance is not None for group in rows_of(tables, "groups", GroupResult))

@@ -27,7 +27,7 @@ class WrongTokens:
         count, last = self.wrong.get(address, (0, 0.0))
         if count < FREE or (address, token_sha256) in self.let_in:
             return 0
-        return max(0.0, last + min(LONGEST, 2.0 ** (count - FREE)) - self.now())
+        return max(0.0, last + min(LONGEST, 2.0 ** min(count - FREE, 60)) - self.now())
 
     def count(self, address: str) -> None:
         now = self.now()
