@@ -109,7 +109,7 @@ class Score:
             raise InvalidMethodError(f"score {self.name!r} cannot be computed: {problem}") from error
         if counted.shape != TRIED_COUNTS.shape or (counted % 1 != 0).any() or (np.diff(counted) < 0).any():
             raise InvalidMethodError(
-                f"score {self.name!r}: neighbours gives no whole numbers that do not fall when there are more images"
+                f"score {self.name!r}: neighbours must give whole numbers, of more images never fewer"
             )
         for varied, found in zip(DISTANCES, columns, strict=False):
             if (np.diff(found) < 0).any():
