@@ -15,13 +15,13 @@ from mien.core.study import ImageFacts
 from mien.evaluation import evidence_model
 from mien.evaluation.calibrating import calibrate, reliability_bins, size_classes
 from mien.evaluation.calibration_measures import (
-    FACTS,
     ReliabilityPoint,
     auroc,
     calibration_error,
     calibration_rows,
 )
 from mien.evaluation.evidence_model import EvidenceModel, fitted
+from mien.evaluation.fact_groups import FACTS
 from mien.evaluation.folds import cohort_study, gallery_sizes
 from mien.evaluation.known_patients import KnownPatients, known_patients
 

@@ -24,8 +24,8 @@ from mien.core.errors import InvalidCalibrationError
 from mien.core.method import Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
-from mien.evaluation.evidence_model import PARTS, fitted, fitted_to_others, trust_in
-from mien.evaluation.known_patients import index_of, known_patients, require_enough
+from mien.evaluation.evidence_model import fitted, fitted_to_others, trust_in
+from mien.evaluation.known_patients import PARTS, index_of, known_patients, require_enough
 
 FEWEST_OF_A_CLASS = 40
 SIZES = (1, 3, 7, 21)  # gallery patients where a class of disorders begins; above six, the paper calls them frequent

@@ -13,10 +13,9 @@ from scipy.optimize import minimize
 
 from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.calibration import NEVER_NEGATIVE, WEIGHTS, PatientFeatures, patient_features, posterior, typical_ratios
-from mien.evaluation.known_patients import KnownPatients
+from mien.evaluation.known_patients import PARTS, KnownPatients
 
 RIDGE = 0.07  # over the number of patients
-PARTS = 5  # of the patients: what is said of one part was learned from the others
 SAME = 1e-6  # standard deviation of a feature
 ATYPICAL_LOGITS = (-6.0, 0.0)  # at most half of all patients
 ITERATIONS = 300
@@ -111,9 +110,7 @@ def fitted_to_others(
     known: KnownPatients, model: EvidenceModel, rng: np.random.Generator, one_done: Callable[[], None] = lambda: None
 ) -> list[tuple[Bools, EvidenceModel]]:
     """Parts of the patients, each with a model that was fitted to the others."""
-    people, place = np.unique(known.person, return_inverse=True)
-    part = rng.permutation(np.arange(len(people)) % PARTS)[place]
-    found = []
+    part, found = known.random_parts(rng), []
     for number in range(PARTS):
         found.append((part == number, fitted(known.only(part != number), start=model)))
         one_done()

@@ -89,13 +89,8 @@ class GalleryImages:
     number_of_label: Ints  # among those of all parts
 
     @classmethod
-    def of(cls, encodings: Encodings, galleries: Sequence[Gallery]) -> GalleryImages:
-        """The part of galleries whose images the encodings have."""
-        return cls.of_groups(encodings, Groups.of(galleries))
-
-    @classmethod
-    def of_groups(cls, encodings: Encodings, groups: Groups) -> GalleryImages:
-        """The same, where the groups are known already."""
+    def of(cls, encodings: Encodings, groups: Groups) -> GalleryImages:
+        """The part of some groups whose images the encodings have."""
         row_of_id = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         rows: dict[int, int] = {}
         patients: dict[str, int] = {}
@@ -115,14 +110,10 @@ class GalleryImages:
     def sums(self, *, groups: Ints, kind: CentroidKind) -> dict[int, Sums]:
         """What the groups' centroids are means of, as far as their images are here."""
         starts, ends = (np.searchsorted(self.group_of_label, groups, side) for side in ("left", "right"))
-        labels_of = {
-            group: slice(start, end)
+        return {
+            group: disorder_sums(self._raw(self.image_of_label[start:end]), self.patient_of_label[start:end], kind)
             for group, start, end in zip(groups.tolist(), starts.tolist(), ends.tolist(), strict=True)
             if start < end
-        }
-        return {
-            group: disorder_sums(self._raw(self.image_of_label[labels]), self.patient_of_label[labels], kind)
-            for group, labels in labels_of.items()
         }
 
     def distances(self, *, rows: ProbeRows, groups: Ints, each: bool) -> PartDistances:
@@ -164,11 +155,11 @@ def joined_distances(answers: Sequence[PartDistances]) -> PartDistances:
     return PartDistances(groups, nearest, labels, each)
 
 
-def dealt(galleries: Iterable[Gallery], parts: int) -> list[list[str]]:
+def image_ids_of_parts(galleries: Iterable[Gallery], parts: int) -> list[list[str]]:
     """The image ids of each of so many parts, as even as whole patients can be: each goes where the fewest images are.
 
     >>> labels = Label("1", "p", "A"), Label("2", "p", "A"), Label("3", "q", "A"), Label("4", "r", "B")
-    >>> dealt([labels], 2)
+    >>> image_ids_of_parts([labels], 2)
     [['1', '2'], ['3', '4']]
     """
     images_of: dict[str, set[str]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +19,12 @@ from mien.core.ranking import AnyGallery
 from mien.core.roster import Label
 from mien.core.searcher import AskedQuery, Estimates, Searcher
 from mien.core.study import Study
+from mien.evaluation.evaluated_patients import EvaluatedPatient, evaluated_patients
 
 MOST_PATIENTS = 4000
 MOST_OF_A_DISORDER = 20  # where there are more: a disorder counts as much as any other, and patients the less
 FEWEST_PATIENTS = 40  # who still have others of their disorder when they are left out
+PARTS = 5  # of the patients: what is said of one part was learned from the others
 QUERIES_PER_STEP = 128  # between two reports of progress
 
 
@@ -48,6 +51,12 @@ class KnownPatients(NamedTuple):
         return KnownPatients(
             distances[chosen], gallery_patients[chosen], photos[chosen], disorder[chosen], person[chosen], from_cohort
         )
+
+    def random_parts(self, rng: np.random.Generator) -> Ints:
+        """The part of each of them: `PARTS` parts of as many people."""
+        people, place = np.unique(self.person, return_inverse=True)
+        parts: Ints = rng.permutation(np.arange(len(people)) % PARTS)[place]
+        return parts
 
     @classmethod
     def joined(cls, several: Sequence[KnownPatients]) -> KnownPatients:
@@ -79,6 +88,22 @@ def unseen_by_encoder(study: Study) -> tuple[Cohort | None, set[str]]:
     """
     others = Cohort.join(study.encodings, study.validation) if study.validation else None
     return others, {label.patient_id for label in study.train}
+
+
+def estimates_of_tested(
+    study: Study, labels: Iterable[Label], searcher: Searcher, method: Method
+) -> Iterator[tuple[list[EvaluatedPatient], Ints, Estimates]]:
+    """Test patients whose disorder a gallery has, a few at a time: who they are, their disorders' columns, estimates.
+
+    Where photos are not fused, each has a row of its own.
+    """
+    column_of = {disorder.disorder_id: column for column, disorder in enumerate(searcher.gallery.disorders)}
+    patients = [each for each in evaluated_patients(labels, study.row_of_image) if each.disorder_id in column_of]
+    queries = [Query(study.encodings.only(patient.images), patient.patient_id) for patient in patients]
+    rows = iter(patients if method.fusion != "none" else [patient for patient in patients for _ in patient.images])
+    for estimates in searcher.estimates(searcher.asked(queries, method.fusion), method):
+        some = list(islice(rows, len(estimates.first_probe)))
+        yield some, np.array([column_of[patient.disorder_id] for patient in some]), estimates
 
 
 def known_patients(

@@ -18,10 +18,10 @@ from mien.core.method import FULL, Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
 from mien.core.scores.size_aware import size_aware_distance
-from mien.evaluation.bootstrap import bootstrap_means
-from mien.evaluation.evidence_model import PARTS, disorder_shares
+from mien.evaluation.bootstrap import bootstrap_means, interval_95
+from mien.evaluation.evidence_model import disorder_shares
 from mien.evaluation.folds import thinned
-from mien.evaluation.known_patients import MOST_PATIENTS, KnownPatients, index_of, known_patients, require_enough
+from mien.evaluation.known_patients import MOST_PATIENTS, PARTS, KnownPatients, index_of, known_patients, require_enough
 from mien.evaluation.outcomes import MEASURES, mean_per_disorder, rank_measures, true_ranks
 
 GALLERIES = 30  # thinned ones at most, until enough patients were asked about
@@ -71,7 +71,7 @@ def tune(
     rng = np.random.default_rng([seed, 3])
     known, group = asked_of_thinned(gallery, cohort=cohort, trained=trained, rng=rng, progress=progress)
     people, first, place = np.unique(known.person, return_index=True, return_inverse=True)
-    part = rng.permutation(np.arange(len(people)) % PARTS)[place]
+    part = known.random_parts(rng)
     gains = -rank_measures(true_ranks(known.distances, known.disorder))
     for number in range(PARTS):
         inside = part == number
@@ -81,10 +81,12 @@ def tune(
     of_person = np.array([np.bincount(place, shares * gain) / np.bincount(place, shares) for gain in gains])
     _, disorder = np.unique(known.disorder[first], return_inverse=True)
     drawn = bootstrap_means(of_person, np.ones(len(people), np.intp), disorder, rng=rng)
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=1).tolist()
-    means = [mean_per_disorder(of, disorder) for of in of_person]
+    found = [
+        Gain(measure, mean_per_disorder(gain, disorder), *interval_95(draws))
+        for measure, gain, draws in zip(MEASURES, of_person, drawn, strict=True)
+    ]
     method = Method(FULL.fusion, "size-aware", **size_terms(known, group)._asdict())
-    return TunedMethod(method, len(people), tuple(map(Gain, MEASURES, means, low, high)))
+    return TunedMethod(method, len(people), tuple(found))
 
 
 def asked_of_thinned(
