@@ -83,7 +83,7 @@ def calibrate(
         generation=getattr(gallery, "generation", 0),
         fingerprint=getattr(gallery, "fingerprint", ""),
         patients=len(np.unique(known.person)),
-        from_cohort=known.from_cohort,
+        from_cohort=len(np.unique(known.person[known.of_cohort])),
         weights=dict(zip(WEIGHTS, (trust * model.weights).tolist(), strict=True)),
         atypical=model.atypical,
         prior_of_none=of_none,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float64s, Ints
+from mien.core.arrays import Float64s, Ints
 from mien.core.calibration import COVERAGE, PRIOR_OF_NONE
 from mien.core.cohort import Cohort
 from mien.core.method import Method
@@ -117,7 +117,7 @@ def calibration_outcomes(
 
 
 def calibration_rows(
-    dealt: Sequence[Study],
+    studies: Sequence[Study],
     method: Method,
     *,
     coverage: float = COVERAGE,
@@ -126,24 +126,27 @@ def calibration_rows(
     seed: int = 1,
     progress: Progress = silent,
 ) -> tuple[list[CalibrationMeasures], dict[str, list[CalibrationOutcome]]]:
-    """Rows for each test set, for both together, and for each subgroup of them; of a study that was dealt so often."""
+    """Rows for each test set, for both together, and for each subgroup of them.
+
+    The studies are one cohort, with its patients dealt into folds once for each.
+    """
     found: dict[str, list[CalibrationOutcome]] = {}
-    for number, study in enumerate(dealt):
+    for number, study in enumerate(studies):
 
-        def told(done: int, total: int, number: int = number) -> None:
-            progress(number * total + done, len(dealt) * total)
+        def of_all(done: int, total: int, number: int = number) -> None:
+            progress(number * total + done, len(studies) * total)
 
-        for name, outcomes in calibration_outcomes(study, method, coverage=coverage, seed=seed, progress=told).items():
+        of_study = calibration_outcomes(study, method, coverage=coverage, seed=seed, progress=of_all)
+        for name, outcomes in of_study.items():
             found.setdefault(name, []).extend(outcomes)
     if len(found) > 1:
         found["all"] = [outcome for outcomes in found.values() for outcome in outcomes]
     rows = []
     for name, outcomes in found.items():
-        folds = sum(len(study.folds) for study in dealt)
+        folds = sum(len(study.folds) for study in studies)
         row_of = partial(measures, name=name, method=method, folds=folds, seed=seed)
         rows.append(row_of(outcomes, group=""))
-        for group, inside in subgroups(outcomes, group_of_image).items() if group_of_image else ():
-            chosen = [outcome for outcome, is_in in zip(outcomes, inside.tolist(), strict=True) if is_in]
+        for group, chosen in subgroups(outcomes, group_of_image).items() if group_of_image else ():
             rows.append(row_of(chosen, group=f"{by} {group}"))
     return rows, found
 
@@ -151,7 +154,7 @@ def calibration_rows(
 def measures(
     outcomes: Sequence[CalibrationOutcome], *, name: str, group: str, method: Method, folds: int, seed: int
 ) -> CalibrationMeasures:
-    """The row of some outcomes."""
+    """The measures of some outcomes: one row."""
     disorder = numbered([outcome.patient.disorder_id for outcome in outcomes])
     weights = disorder_shares(disorder)
 
@@ -238,10 +241,12 @@ def _mean_and_interval(
     return float(weights @ of_patient / weights.sum()), *interval_95(drawn)
 
 
-def subgroups(outcomes: Sequence[CalibrationOutcome], group_of_image: Sequence[str | None]) -> dict[str, Bools]:
-    """Which outcomes belong to each value of a column; a patient's first image with a value says it."""
-    groups = [
-        next((group for image in each.patient.images if (group := group_of_image[image])), "unknown")
-        for each in outcomes
-    ]
-    return {group: np.array([each == group for each in groups]) for group in sorted(set(groups))}
+def subgroups(
+    outcomes: Sequence[CalibrationOutcome], group_of_image: Sequence[str | None]
+) -> dict[str, list[CalibrationOutcome]]:
+    """The outcomes of each value of a column; a patient's first image with a value says it."""
+    found: dict[str, list[CalibrationOutcome]] = {}
+    for outcome in outcomes:
+        groups = (group for image in outcome.patient.images if (group := group_of_image[image]))
+        found.setdefault(next(groups, "unknown"), []).append(outcome)
+    return dict(sorted(found.items()))

@@ -15,7 +15,7 @@ class GroupResult(NamedTuple):
     patients: int
     mean_distance: float | None = None
     random_mean: float | None = None  # mean distance of two gallery patients with different disorders
-    p_value: float | None = None  # of random gallery patients, how often are as many as close
+    p_value: float | None = None  # how often are as many random gallery patients as close
     p_holm: float | None = None
     effect: float | None = None  # standard deviations of random pairs
     ci_low: float | None = None

@@ -16,7 +16,7 @@ from mien.core.calibration import NEVER_NEGATIVE, WEIGHTS, PatientFeatures, pati
 from mien.evaluation.known_patients import PARTS, KnownPatients
 
 RIDGE = 0.07  # over the number of patients
-SAME = 1e-6  # standard deviation of a feature
+CONSTANT = 1e-6  # a feature with a smaller standard deviation is the same for all
 ATYPICAL_LOGITS = (-6.0, 0.0)  # at most half of all patients
 ITERATIONS = 300
 OF_DISORDER = ("closeness", "closeness_by_size", "size", "lead")  # the other features are the query's
@@ -37,7 +37,7 @@ def fitted(known: KnownPatients, start: EvidenceModel | None = None) -> Evidence
     """
     sides = [_Side.of(known.only(known.present)), _Side.of_absent(known)]
     scales = np.sqrt(np.mean([side.variances() for side in sides], axis=0))
-    scales = np.where(scales > SAME, scales, np.inf)  # what is the same for all says nothing: its weight is zero
+    scales = np.where(scales > CONSTANT, scales, np.inf)  # a constant feature says nothing: its weight is zero
     people = len(np.unique(known.person))
 
     def loss(scaled: Float64s) -> tuple[float, Float64s]:

@@ -66,7 +66,7 @@ class Groups:
 
 
 class PartDistances(NamedTuple):
-    """Of some probes, to the groups and to the labels that a part has of those it was asked for."""
+    """Distances of probes to the groups and labels that a part has, of those it was asked for."""
 
     groups: Ints
     nearest: Float64s  # (probes, groups)
@@ -108,7 +108,7 @@ class GalleryImages:
         return [self.encodings.image_ids[row] for row in self.row_of_image.tolist()]
 
     def sums(self, *, groups: Ints, kind: CentroidKind) -> dict[int, Sums]:
-        """What the groups' centroids are means of, as far as their images are here."""
+        """The sums that make the groups' centroids, over the images that are here."""
         starts, ends = (np.searchsorted(self.group_of_label, groups, side) for side in ("left", "right"))
         return {
             group: disorder_sums(self._raw(self.image_of_label[start:end]), self.patient_of_label[start:end], kind)
@@ -141,7 +141,7 @@ class GalleryImages:
 
 
 def joined_distances(answers: Sequence[PartDistances]) -> PartDistances:
-    """What parts say of the groups' distances, put together: as one part says it that has them all."""
+    """Joins the parts' answers into what one part with all images would answer."""
     if len(answers) == 1:
         return answers[0]
     probes, asked = len(answers[0].nearest), len(answers[0].each)

@@ -33,10 +33,10 @@ class KnownPatients(NamedTuple):
 
     distances: Float64s  # (patients, disorders), infinite where a disorder has nobody else
     gallery_patients: Ints  # (patients, disorders)
-    photos: Ints
-    disorder: Ints  # its column; -1 where the gallery does not have it
-    person: Ints  # who is on it: a number
-    from_cohort: int  # so many are a cohort's
+    photos: Ints  # of each patient
+    disorder: Ints  # the column of the patient's disorder; -1 where the gallery does not have it
+    person: Ints  # a number: single photos of one patient have the same
+    of_cohort: Bools  # or of the gallery
 
     @property
     def present(self) -> Bools:
@@ -47,10 +47,7 @@ class KnownPatients(NamedTuple):
 
     def only(self, chosen: Bools) -> KnownPatients:
         """Some of them."""
-        distances, gallery_patients, photos, disorder, person, from_cohort = self
-        return KnownPatients(
-            distances[chosen], gallery_patients[chosen], photos[chosen], disorder[chosen], person[chosen], from_cohort
-        )
+        return KnownPatients._make(of_each[chosen] for of_each in self)
 
     def random_parts(self, rng: np.random.Generator) -> Ints:
         """The part of each of them: `PARTS` parts of as many people."""
@@ -61,9 +58,7 @@ class KnownPatients(NamedTuple):
     @classmethod
     def joined(cls, several: Sequence[KnownPatients]) -> KnownPatients:
         """Those of several galleries that have the same disorders."""
-        *arrays, (from_cohort, *_) = zip(*several, strict=True)
-        distances, gallery_patients, photos, disorder, person = map(np.concatenate, arrays)
-        return cls(distances, gallery_patients, photos, disorder, person, from_cohort)
+        return cls._make(map(np.concatenate, zip(*several, strict=True)))
 
     def as_absent(self) -> Float64s:
         """Their distances, if the gallery did not have their disorder."""
@@ -116,7 +111,10 @@ def known_patients(
     trained: Collection[str] = (),
     progress: Progress = silent,
 ) -> KnownPatients:
-    """Patients to learn from: a cohort's, and of disorders that it lacks those of an index. Who has two is left out."""
+    """Patients to learn from: those of a cohort, and gallery patients with disorders that the cohort lacks.
+
+    Patients with two disorders are left out.
+    """
     column_of = {disorder.disorder_id: column for column, disorder in enumerate(searcher.gallery.disorders)}
     most = max(MOST_OF_A_DISORDER, MOST_PATIENTS // max(1, len(column_of)))
     of_cohort = {query.patient_id: query for query in cohort.queries()} if cohort else {}
@@ -146,12 +144,12 @@ def known_patients(
         np.concatenate([each.photos for each in found]),
         np.repeat([column_of.get(disorder_id, -1) for disorder_id in disorders], times),
         np.repeat(people, times),
-        len(chosen),
+        np.repeat(np.arange(len(queries)) < len(chosen), times),
     )
 
 
 def require_enough(*, disorders: int, patients: int) -> None:
-    """Refuses to learn from too few; `patients` are those who have somebody else with their disorder."""
+    """Refuses to learn from too few disorders or patients; only patients who share a disorder are counted."""
     if disorders < FEWEST_DISORDERS:
         raise InvalidCalibrationError(
             f"the gallery has {disorders} disorders: {FEWEST_DISORDERS} are needed to tell how sure a rank is"
@@ -179,7 +177,7 @@ def _evenly_left_out(
 
 
 def _drawn(labels: Sequence[Label], most: int, rng: np.random.Generator) -> dict[str, str]:
-    """The disorder of each patient who has one only, at most so many of a disorder."""
+    """Patients with one disorder, at most so many of each, drawn; and the disorder of each patient."""
     disorders_of: dict[str, set[str]] = {}
     for _, patient_id, disorder_id in labels:
         disorders_of.setdefault(patient_id, set()).add(disorder_id)

@@ -52,7 +52,7 @@ class Gain(NamedTuple):
 
 
 class TunedMethod(NamedTuple):
-    """What was fitted, and what it gains on patients whom the fit has not seen, in galleries thinned from this one."""
+    """What was fitted, and its gain on patients whom the fit has not seen, in thinned galleries."""
 
     method: Method
     patients: int
@@ -69,7 +69,7 @@ def tune(
 ) -> TunedMethod:
     """The size-aware score whose terms fit a gallery, and its gain."""
     rng = np.random.default_rng([seed, 3])
-    known, group = asked_of_thinned(gallery, cohort=cohort, trained=trained, rng=rng, progress=progress)
+    known, group = known_patients_of_thinned(gallery, cohort=cohort, trained=trained, rng=rng, progress=progress)
     people, first, place = np.unique(known.person, return_index=True, return_inverse=True)
     part = known.random_parts(rng)
     gains = -rank_measures(true_ranks(known.distances, known.disorder))
@@ -89,7 +89,7 @@ def tune(
     return TunedMethod(method, len(people), tuple(found))
 
 
-def asked_of_thinned(
+def known_patients_of_thinned(
     gallery: AnyGallery,
     *,
     rng: np.random.Generator,
