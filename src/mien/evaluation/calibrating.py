@@ -93,7 +93,7 @@ def calibrate(
         caution=caution,
     )
     of_true, sizes, of_first, right = [], [], [], []
-    for chosen, learned in others:
+    for chosen, learned in others:  # each part of the patients, by the model that was fitted to the other parts
         seen = known.only(chosen & known.present)
         features = patient_features(seen.distances, seen.gallery_patients, seen.photos)
         ratios = typical_ratios(features, trust * learned.weights)

@@ -118,18 +118,19 @@ def known_patients(
     column_of = {disorder.disorder_id: column for column, disorder in enumerate(searcher.gallery.disorders)}
     most = max(MOST_OF_A_DISORDER, MOST_PATIENTS // max(1, len(column_of)))
     of_cohort = {query.patient_id: query for query in cohort.queries()} if cohort else {}
+    number_of = {patient_id: number for number, patient_id in enumerate(of_cohort)}
     chosen = _drawn(cohort.roster.labels(), most, rng) if cohort else {}
     own = _drawn([label for label in index.roster.labels() if label.patient_id not in trained], most, rng)
-    in_cohort, number_of = set(chosen.values()), {patient_id: number for number, patient_id in enumerate(of_cohort)}
-    queries, disorders = [of_cohort[patient_id] for patient_id in chosen], list(chosen.values())
-    people = [number_of[patient_id] for patient_id in chosen]
-    for patient_id, disorder_id in own.items():
-        if disorder_id not in in_cohort and patient_id not in chosen:
-            queries.append(_gallery_query(index, patient_id))
-            disorders.append(disorder_id)
-            people.append(len(of_cohort) + index.roster.patient_of_id[patient_id])
-    if not queries:
+    known = [(number_of[patient_id], disorder_id, of_cohort[patient_id]) for patient_id, disorder_id in chosen.items()]
+    in_cohort = set(chosen.values())
+    known += [
+        (len(of_cohort) + index.roster.patient_of_id[patient_id], disorder_id, _gallery_query(index, patient_id))
+        for patient_id, disorder_id in own.items()
+        if disorder_id not in in_cohort and patient_id not in chosen
+    ]
+    if not known:
         require_enough(disorders=len(column_of), patients=0)
+    people, disorders, queries = zip(*known, strict=True)
     asked = searcher.asked(queries, method.fusion)
     times = [len(query.encodings.image_ids) if method.fusion == "none" else 1 for query in queries]
     found: list[Estimates] = []
