@@ -46,7 +46,7 @@ class WithoutOne(NamedTuple):
 
 
 class CohortPair(NamedTuple):
-    """Two patients: how far apart, where each stands among everybody as the other sees it, and what chance gives."""
+    """Two patients: their distance, the rank of each among everybody as seen from the other, and what chance gives."""
 
     patient_id: str
     other_id: str

@@ -31,7 +31,7 @@ class EvidenceModel(NamedTuple):
 
 
 def fitted(known: KnownPatients, start: EvidenceModel | None = None) -> EvidenceModel:
-    """The weights under which the true answers are likeliest; half of the patients have a disorder that is not there.
+    """The weights under which the true answers are likeliest. Each patient counts with the disorder and without it.
 
     Every disorder counts the same, weights are drawn towards zero, and closer is never less likely.
     """

@@ -33,7 +33,7 @@ Gallery = tuple[Label, ...]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The disorders of galleries with their images. Galleries that have the same ones of a disorder share the group.
+    """A group is a disorder with its images of one gallery. Galleries with the same images of a disorder share it.
 
     >>> one, other = Label("1", "p", "A"), Label("2", "q", "B")
     >>> [groups.tolist() for groups in Groups.of([(one, other), (other,)]).of_gallery]
@@ -76,7 +76,7 @@ class PartDistances(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GalleryImages:
-    """The gallery images that are in one place: raw embeddings, and the labels of all groups as far as they are here.
+    """The gallery images that are in one place: their raw embeddings, and their labels in all groups.
 
     Labels are sorted by (group, patient, image), images by their first label.
     """
@@ -156,7 +156,7 @@ def joined_distances(answers: Sequence[PartDistances]) -> PartDistances:
 
 
 def image_ids_of_parts(galleries: Iterable[Gallery], parts: int) -> list[list[str]]:
-    """The image ids of each of so many parts, as even as whole patients can be: each goes where the fewest images are.
+    """The image ids of each part. Patients stay whole: each goes where the fewest images are.
 
     >>> labels = Label("1", "p", "A"), Label("2", "p", "A"), Label("3", "q", "A"), Label("4", "r", "B")
     >>> image_ids_of_parts([labels], 2)

@@ -88,9 +88,9 @@ def unseen_by_encoder(study: Study) -> tuple[Cohort | None, set[str]]:
 def estimates_of_tested(
     study: Study, labels: Iterable[Label], searcher: Searcher, method: Method
 ) -> Iterator[tuple[list[EvaluatedPatient], Ints, Estimates]]:
-    """Test patients whose disorder a gallery has, a few at a time: who they are, their disorders' columns, estimates.
+    """Asks a gallery about the test patients whose disorder it has, a few at a time.
 
-    Where photos are not fused, each has a row of its own.
+    Gives the patients, the columns of their disorders and the estimates. Photos that are not fused have a row each.
     """
     column_of = {disorder.disorder_id: column for column, disorder in enumerate(searcher.gallery.disorders)}
     patients = [each for each in evaluated_patients(labels, study.row_of_image) if each.disorder_id in column_of]
@@ -165,9 +165,9 @@ def require_enough(*, disorders: int, patients: int) -> None:
 def _evenly_left_out(
     searcher: Searcher, asked: Sequence[AskedQuery], estimates: Iterable[Estimates]
 ) -> Iterator[Estimates]:
-    """Every disorder has one patient less for those who are left out of the gallery.
+    """Counts one patient less in every disorder, for queries whose own patient is left out of the gallery.
 
-    Their own really has. If the others kept theirs, the true disorder would be known by its missing patient.
+    Their own disorder really has one less. If the others did not, the missing patient would tell the true disorder.
     """
     left_out, start = np.array([len(query.own_patients) > 0 for query in asked]), 0
     for each in estimates:

@@ -116,7 +116,7 @@ def paired_intervals(
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> list[list[Interval]]:
-    """95 % intervals and p-values of the differences to the baseline in percentage points: for each top, each method.
+    """95 % intervals and p-values of the differences to the baseline, in points, for each top and each method.
 
     All are of the same draws.
     """

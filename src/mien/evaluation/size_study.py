@@ -1,7 +1,7 @@
 """Compares methods that know the size of a gallery with `full`, on any cohort and for any sizes of galleries.
 
-Patients are dealt into folds several times. The tuned method is fitted anew in each gallery, which its test patients
-are not in: so its gain is one that a new patient has.
+Patients are dealt into folds several times. The tuned method is fitted anew in each gallery. Test patients are not in
+it, so the gain is what a new patient can expect.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SizeStudyRow(NamedTuple):
 def size_study(
     studies: Sequence[Sequence[Study]], *, gallery_patients: str, seed: int = 1, progress: Progress = silent
 ) -> list[SizeStudyRow]:
-    """Of several cohorts, each dealt several times. They are pooled: disorders of one name are one disorder."""
+    """The rows of several cohorts, each dealt several times. They are pooled: an id is one disorder in all of them."""
     outcomes: dict[tuple[int, str, str], list[Float64s]] = {}  # by cohort, patient and disorder
     steps, total = 0, sum(len(study.folds) for of_cohort in studies for study in of_cohort)
     for cohort, of_cohort in enumerate(studies):

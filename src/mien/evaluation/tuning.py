@@ -97,10 +97,11 @@ def known_patients_of_thinned(
     trained: Collection[str] = (),
     progress: Progress = silent,
 ) -> tuple[KnownPatients, Ints]:
-    """Patients with `full` distances to thinned galleries without them; and numbers, one for each gallery and disorder.
+    """Patients with their `full` distances to thinned galleries, and a number for each gallery and disorder.
 
-    A thinned gallery has this one's numbers of patients, dealt anew among the disorders; but every disorder loses one
-    patient at least, so that who is asked about is known by no number. So disorders with one patient are not there.
+    A thinned gallery has this one's numbers of patients, dealt anew among the disorders. But every disorder loses one
+    patient at least: or the number of patients would give away which disorder the asked patient is missing from. So a
+    disorder with one patient is not in it.
     """
     index = index_of(gallery)
     roster, sizes = index.roster, index.roster.patients_of_disorder
