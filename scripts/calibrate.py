@@ -20,6 +20,7 @@ from scipy.special import expit, logit
 
 from mien.core.arrays import Float64s
 from mien.core.method import Method
+from mien.evaluation.accuracy import tops
 from mien.evaluation.agreement import accuracy_cells
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
@@ -80,7 +81,8 @@ def measures(parameters: Parameters, seed: int) -> dict[str, tuple[float, float,
 
 
 def _objective(comparison: Comparison, test_set: str, weight: float) -> float:
-    return objective(comparison.ranks(test_set, "unified", Method("embedding", "hybrid", centroid_weight=weight)))
+    method = Method("embedding", "hybrid", centroid_weight=weight)
+    return objective(tops(comparison.ranks(test_set, "unified", method)))
 
 
 class Trial(NamedTuple):

@@ -9,7 +9,7 @@ from mien import BASELINE, Encodings, Method
 from mien.cluster.studies import ImagesOnCluster
 from mien.core.errors import InvalidStudyError
 from mien.core.progress import silent
-from mien.evaluation import tables
+from mien.evaluation import distance_tables
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
@@ -37,7 +37,7 @@ def gmdb(tmp_path_factory):
 
 @pytest.mark.long
 def test_evaluate_on_a_simulated_gmdb_is_the_same_also_after_a_worker_is_lost(cluster_to_break, gmdb, monkeypatch):
-    monkeypatch.setattr(tables, "MOST_PROBES", 32)
+    monkeypatch.setattr(distance_tables, "MOST_PROBES", 32)
     study, _ = read_gmdb(gmdb, gmdb / ENCODINGS)
 
     def document(**how):

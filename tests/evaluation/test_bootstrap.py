@@ -11,17 +11,17 @@ import pytest
 from mien.evaluation.bootstrap import bootstrap_means, interval_of
 
 
-def exact_distribution(values, weights, disorder_of_case):
+def exact_distribution(values, weights, disorder_of_patient):
     """{mean: probability} over every draw of disorders, and of patients within them."""
-    disorders = sorted(set(disorder_of_case))
+    disorders = sorted(set(disorder_of_patient))
     mean_of = {}
     for disorder in disorders:
-        cases = [case for case, of in enumerate(disorder_of_case) if of == disorder]
-        share = [weights[case] / sum(weights[case] for case in cases) for case in cases]
+        patients = [patient for patient, of in enumerate(disorder_of_patient) if of == disorder]
+        share = [weights[patient] / sum(weights[patient] for patient in patients) for patient in patients]
         outcomes = Counter()
-        for draw in product(range(len(cases)), repeat=len(cases)):
+        for draw in product(range(len(patients)), repeat=len(patients)):
             probability = np.prod([share[place] for place in draw])
-            outcomes[round(float(np.mean([values[cases[place]] for place in draw])), 12)] += probability
+            outcomes[round(float(np.mean([values[patients[place]] for place in draw])), 12)] += probability
         mean_of[disorder] = outcomes
     distribution = Counter()
     for drawn in product(disorders, repeat=len(disorders)):
@@ -39,17 +39,17 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("values", "weights", "disorder_of_case"), CASES)
-def test_draws_follow_the_exact_distribution(values, weights, disorder_of_case):
+@pytest.mark.parametrize(("values", "weights", "disorder_of_patient"), CASES)
+def test_draws_follow_the_exact_distribution(values, weights, disorder_of_patient):
     resamples = 200_000
     found = bootstrap_means(
         np.array([values]),
         np.array(weights),
-        np.array(disorder_of_case),
+        np.array(disorder_of_patient),
         rng=np.random.default_rng(1),
         resamples=resamples,
     )[0]
-    expected = exact_distribution(values, weights, disorder_of_case)
+    expected = exact_distribution(values, weights, disorder_of_patient)
     assert sum(expected.values()) == pytest.approx(1)
     drawn = Counter(found.round(9).tolist())
     rounded = Counter()
@@ -61,27 +61,27 @@ def test_draws_follow_the_exact_distribution(values, weights, disorder_of_case):
         assert drawn[mean] / resamples == pytest.approx(probability, abs=error)
 
 
-@pytest.mark.parametrize(("values", "weights", "disorder_of_case"), CASES)
-def test_p_value_is_the_exact_one_but_for_drawing(values, weights, disorder_of_case):
+@pytest.mark.parametrize(("values", "weights", "disorder_of_patient"), CASES)
+def test_p_value_is_the_exact_one_but_for_drawing(values, weights, disorder_of_patient):
     resamples = 100_000
     found = bootstrap_means(
         np.array([values]),
         np.array(weights),
-        np.array(disorder_of_case),
+        np.array(disorder_of_patient),
         rng=np.random.default_rng(2),
         resamples=resamples,
     )[0]
-    exact = exact_distribution(values, weights, disorder_of_case)
+    exact = exact_distribution(values, weights, disorder_of_patient)
     below, above = (sum(p for mean, p in exact.items() if sign * mean <= 0) for sign in (1, -1))
     assert interval_of(found).p_value == pytest.approx(min(1, 2 * min(below, above)), abs=0.02)
 
 
 def test_disorders_can_count_differently():
-    values, cases = np.array([[1.0, 0.0]]), np.array([0, 1])
+    values, patients = np.array([[1.0, 0.0]]), np.array([0, 1])
     means = bootstrap_means(
         values,
         np.ones(2, dtype=int),
-        cases,
+        patients,
         weight_of_disorder=np.array([0.75, 0.25]),
         rng=np.random.default_rng(1),
         resamples=40_000,

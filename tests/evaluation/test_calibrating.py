@@ -15,13 +15,13 @@ from mien.core.study import ImageFacts
 from mien.evaluation import evidence_model
 from mien.evaluation.calibrating import calibrate, reliability_bins, size_classes
 from mien.evaluation.calibration_measures import (
-    FACTS,
     ReliabilityPoint,
     auroc,
     calibration_error,
     calibration_rows,
 )
 from mien.evaluation.evidence_model import EvidenceModel, fitted
+from mien.evaluation.fact_groups import FACTS
 from mien.evaluation.folds import cohort_study, gallery_sizes
 from mien.evaluation.known_patients import KnownPatients, known_patients
 
@@ -34,7 +34,9 @@ def random_patients(rng, patients=30, disorders=6):
     distances = rng.uniform(0.5, 1, (patients, disorders))
     distances[np.arange(patients), disorder] -= 0.2
     sizes = rng.integers(1, 9, (patients, disorders))
-    return KnownPatients(distances, sizes, rng.integers(1, 4, patients), disorder, np.arange(patients), 0)
+    return KnownPatients(
+        distances, sizes, rng.integers(1, 4, patients), disorder, np.arange(patients), np.zeros(patients, bool)
+    )
 
 
 @pytest.mark.parametrize("absent", [False, True])
@@ -86,7 +88,7 @@ def test_a_cohort_stands_for_its_disorders_and_trained_patients_are_not_learned_
     searcher = searcher_of(gallery)
     trained = [f"p5-{patient}" for patient in range(12)]
     known = known_patients(searcher, gallery.index, FULL, rng=rng, cohort=others, trained=trained)
-    assert known.from_cohort == 30
+    assert known.of_cohort.sum() == 30
     assert np.bincount(known.disorder).tolist() == [15, 15, 12, 12, 12]  # nobody of d5
     assert known.gallery_patients[0].tolist() == [12] * 6  # a patient of the cohort takes nothing away
     assert known.gallery_patients[-1].tolist() == [11] * 6

@@ -107,8 +107,8 @@ class TestOracle:
                 assert best.top1 >= lines[test_set, score, "single image"].top1
 
     def test_patients_are_compared_with_their_best_photo(self):
-        cases = evaluated_folds(context_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].frequent_cases
-        three = cases * 3
+        patients = evaluated_folds(context_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].frequent_patients
+        three = patients * 3
         best = Ranks(np.array([2, 2, 2]), np.arange(3), three, None)
         fused = Ranks(np.array([1, 2, 5]), np.arange(3), three, None)
         assert oracle.against(fused, best) == pytest.approx([1 / 3, 1 / 3, 1 / 3])
@@ -119,8 +119,8 @@ class TestOracle:
 class TestRankChanges:
     def test_ranks_are_censored_before_they_are_averaged(self):
         fold = Ranks(np.array([2, 50, 4]), np.array([0, 0, 1]), (), None)
-        assert rank_changes.mean_ranks(fold, censored_at=30).tolist() == [16, 4]
-        assert rank_changes.mean_ranks(fold).tolist() == [26, 4]
+        assert rank_changes.mean_ranks([fold], censored_at=30).tolist() == [16, 4]
+        assert rank_changes.mean_ranks([fold]).tolist() == [26, 4]
 
     def test_improved_unchanged_worsened(self, small_lab):
         for line in rank_changes.run(small_lab)["rank_changes"]:
@@ -187,11 +187,11 @@ class TestLambda:
     def test_the_objective_weighs_early_ranks_most(self):
         comparison = context_of([*PLACES, at(10), at(10)], GALLERY, ["3 p A", "4 q C"]).comparison
         folds = comparison.ranks("freq", "unified", BASELINE)  # ranks 1 and 3
-        assert lambda_selection.objective(folds) == pytest.approx(0.5 * 50 + 0.25 * 100 + 0.15 * 100 + 0.1 * 100)
+        assert lambda_selection.objective(tops(folds)) == pytest.approx(0.5 * 50 + 0.25 * 100 + 0.15 * 100 + 0.1 * 100)
 
     def test_validation_images_are_not_in_their_gallery(self, small_lab):
         for one in validation_folds(small_lab.study):
-            tested = {case.patient_id for case in one.frequent_cases}
+            tested = {patient.patient_id for patient in one.frequent_patients}
             assert not tested & {label.patient_id for label in (*one.frequent_gallery, *one.rare_gallery)}
 
     def test_the_ends_of_the_sensitivity_curve_are_the_two_scores(self, small_lab):
@@ -201,7 +201,7 @@ class TestLambda:
         for test_set in small_lab.sets:
             for weight, score in ((0.0, "nearest"), (1.0, "patient-centroid")):
                 folds = small_lab.comparison.ranks(test_set, "unified", Method("embedding", score))
-                assert lines[test_set, weight].objective == pytest.approx(lambda_selection.objective(folds))
+                assert lines[test_set, weight].objective == pytest.approx(lambda_selection.objective(tops(folds)))
 
     def test_the_shape_of_a_curve_is_told_by_its_spread_and_its_largest_fall(self, small_lab):
         tables = lambda_sensitivity.run(small_lab)
@@ -233,7 +233,7 @@ class TestNumberOfImages:
         lines = {(line.approach, line.used): line for line in number_of_images.run(context)["number_of_images"]}
         for approach, method in oracle.APPROACHES.items():
             folds = context.comparison.ranks("multi-freq", "unified", method)
-            hits = [np.mean(folds[0].ranks[folds[0].case_of_ranking == case] <= 1) for case in range(2)]
+            hits = [np.mean(folds[0].ranks[folds[0].patient_of_ranking == patient] <= 1) for patient in range(2)]
             assert lines[approach, 2].top1 == pytest.approx(100 * np.mean(hits))
 
     def test_one_image_used_is_the_same_for_every_approach_but_for_nothing(self, small_lab):
@@ -312,8 +312,8 @@ class TestConfounders:
     def test_facts_become_variables(self):
         facts = {"3": ImageFacts(2.0, "male"), "4": ImageFacts(7.0, "male"), "0": ImageFacts(9.0, "female")}
         context = context_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
-        [case] = evaluated_folds(context.study)[0].frequent_cases
-        values = confounders._variables(context.study, case, list(labels("0 a A")))
+        [patient] = evaluated_folds(context.study)[0].frequent_patients
+        values = confounders._variables(context.study, patient, list(labels("0 a A")))
         assert values["images"] == 2
         assert values["age spread"] == 5
         assert values["age gap to gallery"] == 2
@@ -325,19 +325,19 @@ class TestConfounders:
     def test_an_unknown_sex_is_not_female(self):
         facts = {"3": ImageFacts(None, "unknown"), "4": ImageFacts(None, "unknown")}
         context = context_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
-        [case] = evaluated_folds(context.study)[0].frequent_cases
-        assert confounders._variables(context.study, case, [])["sex (male)"] is None
+        [patient] = evaluated_folds(context.study)[0].frequent_patients
+        assert confounders._variables(context.study, patient, [])["sex (male)"] is None
 
     @given(ages=st.lists(st.floats(0, 100), min_size=2, max_size=4), gallery=st.lists(st.floats(0, 100), max_size=4))
     def test_ages_are_compared_pair_by_pair(self, ages, gallery):
         image_ids = [str(number) for number in range(len(ages) + len(gallery))]
         facts = {image_id: ImageFacts(age) for image_id, age in zip(image_ids, [*ages, *gallery], strict=True)}
-        case = EvaluatedPatient("p", "A", tuple(range(len(ages))))
+        patient = EvaluatedPatient("p", "A", tuple(range(len(ages))))
         test = tuple(Label(image_id, "p", "A") for image_id in image_ids[: len(ages)])
         diagnosed = tuple(Label(image_id, f"of {image_id}", "A") for image_id in image_ids[len(ages) :])
         encodings = Encodings.of(image_ids, np.ones((len(image_ids), 2)))
         study = Study("by hand", encodings, (Fold(Split(diagnosed, test), Split((), ())),), facts_of_image=facts)
-        values = confounders._variables(study, case, list(diagnosed))
+        values = confounders._variables(study, patient, list(diagnosed))
         assert values["age spread"] == max(abs(a - b) for a in ages for b in ages)
         assert values["age gap to gallery"] == min((abs(a - b) for a in ages for b in gallery), default=None)
         assert values["mean age"] == pytest.approx(sum(ages) / len(ages))
@@ -346,15 +346,15 @@ class TestConfounders:
         # disorders at 0, 2, ... 78 degrees; of the first, photos at 0 (rank 1) and 79 (rank 40), together rank 40
         gallery = [f"{number} g{number} D{number}" for number in range(40)]
         embeddings = [at(2 * number) for number in range(40)] + [at(0), at(79)]
-        gains, _ = confounders._observations(context_of(embeddings, gallery, ["40 p D0", "41 p D0"]), "multi-freq")
-        assert gains == {"p": (1 + 30) / 2 - 30}
+        [found] = confounders._observations(context_of(embeddings, gallery, ["40 p D0", "41 p D0"]), "multi-freq")
+        assert found["gain"] == (1 + 30) / 2 - 30
 
     def test_a_patient_with_two_disorders_is_one_observation(self):
         # A: ranks 1 and 3, fused 2; C: ranks 3 and 1, fused 3
         test = ["3 p A", "4 p A", "3 p C", "4 p C"]
-        gains, values = confounders._observations(context_of([*PLACES, at(5), at(80)], GALLERY, test), "multi-freq")
-        assert gains == {"p": ((2 - 2) + (2 - 3)) / 2}
-        assert values["p"]["gallery images of disorder"] == 1
+        [found] = confounders._observations(context_of([*PLACES, at(5), at(80)], GALLERY, test), "multi-freq")
+        assert found["gain"] == ((2 - 2) + (2 - 3)) / 2
+        assert found["gallery images of disorder"] == 1
 
     def test_all_seven_variables_are_looked_at(self, small_lab):
         found = confounders.run(small_lab)
@@ -377,7 +377,7 @@ class TestConfounders:
 
     def test_few_patients_say_nothing(self, small_lab):
         study = small_lab.study
-        [*_, known] = [case for case in evaluated_folds(study)[0].frequent_cases if len(case.images) > 1]
+        [*_, known] = [patient for patient in evaluated_folds(study)[0].frequent_patients if len(patient.images) > 1]
         facts = {study.encodings.image_ids[row]: ImageFacts(3.0 + row) for row in known.images}
         found = confounders.run(ExperimentContext(replace(study, facts_of_image=facts), small_lab.comparison, 1))
         reasons = {(line.set, line.variable): line.reason for line in found["confounders_missing"]}
@@ -456,8 +456,8 @@ class TestOverview:
         rank_in = {line.panel: line.rank for line in lines if line.true_disorder}
         single, full = (small_lab.comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
         middle = [
-            sorted(single.ranks[single.case_of_ranking == case])[len(of.images) // 2]
-            for case, of in enumerate(single.cases)
+            sorted(single.ranks[single.patient_of_ranking == patient])[len(of.images) // 2]
+            for patient, of in enumerate(single.patients)
         ]
         pairs = [(min(before, 30), min(after, 30)) for before, after in zip(middle, full.ranks, strict=True)]
         gains = sorted(before - after for before, after in pairs if before > after)

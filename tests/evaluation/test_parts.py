@@ -13,11 +13,11 @@ from mien import BASELINE, FULL, Encodings, Label
 from mien.core.embeddings import unit_rows
 from mien.core.errors import InvalidMethodError, InvalidStudyError
 from mien.core.gallery_parts import LocalParts
-from mien.evaluation import gallery_images, tables
+from mien.evaluation import distance_tables, gallery_images
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
-from mien.evaluation.gallery_images import GalleryImages, Groups, dealt
+from mien.evaluation.gallery_images import GalleryImages, Groups, image_ids_of_parts
 from mien.evaluation.probe_rows import ProbeRows
 from mien.evaluation.results import evaluate, not_in_gallery
 
@@ -49,8 +49,8 @@ def apart(encodings, count):
         row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         return Apart(
             [
-                GalleryImages.of(encodings.only([row_of[image_id] for image_id in image_ids]), galleries)
-                for image_ids in dealt(galleries, count)
+                GalleryImages.of(encodings.only([row_of[image_id] for image_id in image_ids]), Groups.of(galleries))
+                for image_ids in image_ids_of_parts(galleries, count)
             ]
         )
 
@@ -97,9 +97,9 @@ def test_fused_images_are_as_far_away_as_their_mean(seed, fused):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """A few probes and a few images at a time."""
-    monkeypatch.setattr(tables, "NUMBERS_PER_BLOCK", 3000)
-    monkeypatch.setattr(tables, "GROUPS_PER_QUESTION", 4)
-    for module in (gallery_images, tables):
+    monkeypatch.setattr(distance_tables, "NUMBERS_PER_BLOCK", 3000)
+    monkeypatch.setattr(distance_tables, "GROUPS_PER_QUESTION", 4)
+    for module in (gallery_images, distance_tables):
         monkeypatch.setattr(module, "IMAGES_PER_BLOCK", 7)
 
 
@@ -140,18 +140,18 @@ class TestParts:
         study = random_study(3)
         galleries = [split.gallery for fold in study.folds for split in fold]
         patient_of = {label.image_id: label.patient_id for gallery in galleries for label in gallery}
-        parts = dealt(galleries, 4)
+        parts = image_ids_of_parts(galleries, 4)
         assert sorted(image_id for part in parts for image_id in part) == sorted(patient_of)
         patients = [{patient_of[image_id] for image_id in part} for part in parts]
         assert sum(map(len, patients)) == len(set().union(*patients))
         sizes = [len(part) for part in parts]
         assert max(sizes) - min(sizes) <= 4  # images of one patient
-        assert parts == dealt(galleries[::-1], 4)
+        assert parts == image_ids_of_parts(galleries[::-1], 4)
 
     def test_a_disorder_is_in_several_parts_and_some_parts_lack_it(self):
         gallery = tuple(Label(f"{i}", f"p{i}", "A" if i < 3 else "B") for i in range(4))
         encodings = Encodings.of([f"{i}" for i in range(4)], np.eye(4))
-        parts = [GalleryImages.of(encodings.only([i]), [gallery]) for i in range(4)]
+        parts = [GalleryImages.of(encodings.only([i]), Groups.of([gallery])) for i in range(4)]
         rows = ProbeRows.of(encodings.embeddings, [(0,), (1,)])
         groups = [part.distances(rows=rows, groups=np.arange(2), each=True).groups.tolist() for part in parts]
         assert groups == [[0], [0], [0], [1]]
@@ -172,7 +172,7 @@ class TestParts:
         rounds = [evaluated_folds(study)[0]._replace(frequent_gallery=tuple(labels), rare_gallery=())]
 
         def parts(_encodings, galleries):
-            return LocalParts([GalleryImages.of(encodings.only(rows), galleries) for rows in rows_of_part])
+            return LocalParts([GalleryImages.of(encodings.only(rows), Groups.of(galleries)) for rows in rows_of_part])
 
         with pytest.raises(InvalidStudyError, match=problem):
             Comparison(study.encodings, rounds, parts=parts)

@@ -67,16 +67,16 @@ def test_the_older_measure_averages_images_within_disorders(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_ranks_agree_with_plain_loops_case_by_case(seed):
+def test_ranks_agree_with_plain_loops_patient_by_patient(seed):
     study = random_study(seed + 20)
     comparison = compared(study)
     for method in TWELVE_METHODS:
         for gallery in GALLERIES:
             for fold, found in zip(study.folds, comparison.ranks("freq", gallery, method), strict=True):
                 expected = fold_ranks(study, fold, "freq", gallery, method)
-                for place, case in enumerate(found.cases):
-                    ranks = found.ranks[found.case_of_ranking == place].tolist()
-                    assert sorted(ranks) == sorted(expected[case.patient_id, case.disorder_id])
+                for place, patient in enumerate(found.patients):
+                    ranks = found.ranks[found.patient_of_ranking == place].tolist()
+                    assert sorted(ranks) == sorted(expected[patient.patient_id, patient.disorder_id])
 
 
 def test_images_count_within_patients_and_patients_within_disorders():
@@ -139,7 +139,7 @@ def test_the_interval_is_of_the_difference_that_is_printed():
     ranks = comparison.ranks("freq", "unified", BASELINE)
     pooled = pooled_outcomes(ranks, top=1)
     assert pooled.weight_of_disorder.tolist() == [0.75, 0.25]
-    means = [pooled.outcomes[pooled.disorder_of_case == disorder].mean() for disorder in range(2)]
+    means = [pooled.outcomes[pooled.disorder_of_patient == disorder].mean() for disorder in range(2)]
     assert 100 * np.dot(means, pooled.weight_of_disorder) == pytest.approx(accuracy(ranks, top=1))
 
 

@@ -15,7 +15,7 @@ from mien.evaluation.folds import cohort_study
 from mien.evaluation.known_patients import KnownPatients, known_patients
 from mien.evaluation.outcomes import MEASURES
 from mien.evaluation.size_study import intervals, size_study
-from mien.evaluation.tuning import RIDGE, asked_of_thinned, size_terms, tune
+from mien.evaluation.tuning import RIDGE, known_patients_of_thinned, size_terms, tune
 
 import oracle
 from cohorts import as_plain_gallery, families
@@ -37,7 +37,9 @@ def drawn_patients(rng, patients, *, offset, slope, sharpness=20, disorders=5):
     distances, sizes = rng.uniform(0.2, 1, (patients, disorders)), rng.integers(1, 40, (patients, disorders))
     logits = -sharpness * (distances + (offset + slope * distances) * np.log(sizes)) + rng.gumbel(size=distances.shape)
     people = np.arange(patients)
-    return KnownPatients(distances, sizes, np.ones(patients, int), np.argmax(logits, axis=1), people, 0)
+    return KnownPatients(
+        distances, sizes, np.ones(patients, int), np.argmax(logits, axis=1), people, np.zeros(patients, bool)
+    )
 
 
 def plain_loss(known, offset, slope, sharpness):
@@ -88,7 +90,7 @@ def test_who_is_asked_about_is_not_in_the_thinned_gallery(rng, monkeypatch):
     cohort, galleries = uneven(rng), []
     thinned = tuning.thinned
     monkeypatch.setattr(tuning, "thinned", lambda *a, **k: galleries.append(thinned(*a, **k)) or galleries[-1])
-    known, group = asked_of_thinned(cohort, rng=rng)
+    known, group = known_patients_of_thinned(cohort, rng=rng)
     ids, sizes = [disorder.disorder_id for disorder in cohort.roster.disorders], cohort.roster.patients_of_disorder
     queries, row = cohort.queries(), 0
     assert len(galleries) == tuning.GALLERIES
@@ -112,7 +114,7 @@ def test_who_is_asked_about_is_not_in_the_thinned_gallery(rng, monkeypatch):
 
 def test_a_cohort_is_asked_about_and_trained_patients_are_not(rng):
     others, trained = families(rng, disorders=2, patients=15, prefix="new "), [f"p5-{number}" for number in range(14)]
-    known, _ = asked_of_thinned(uneven(rng), rng=rng, cohort=others, trained=trained)
+    known, _ = known_patients_of_thinned(uneven(rng), rng=rng, cohort=others, trained=trained)
     assert set(known.disorder.tolist()) == {0, 1, 2, 3, 4}
     assert len(set(known.person[known.disorder < 2].tolist())) == 30
 
@@ -132,7 +134,7 @@ def test_tuning_is_repeatable(rng):
 
 def test_the_gain_is_of_patients_whom_the_fit_has_not_seen(rng, monkeypatch):
     known, seen = drawn_patients(rng, 400, offset=0.2, slope=0), []
-    monkeypatch.setattr(tuning, "asked_of_thinned", lambda *_, **__: (known, known.disorder))
+    monkeypatch.setattr(tuning, "known_patients_of_thinned", lambda *_, **__: (known, known.disorder))
     monkeypatch.setattr(tuning, "size_terms", lambda of, group: seen.append(of.person) or size_terms(of, group))
     found = tune(families(rng))
     *of_parts, of_all = seen

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mien import BASELINE, FULL, Method
-from mien.evaluation.accuracy import accuracy
+from mien.evaluation.accuracy import accuracy, tops
 from mien.evaluation.agreement import accuracy_cells, mean_absolute_error, mean_cells, worst
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
@@ -195,7 +195,9 @@ def test_frequent_disorders_want_a_mixture_and_rare_ones_the_centroid(comparison
     curves = {
         test_set: mean_over_seeds(
             [
-                objective(comparison.ranks(test_set, "unified", Method("embedding", "hybrid", centroid_weight=weight)))
+                objective(
+                    tops(comparison.ranks(test_set, "unified", Method("embedding", "hybrid", centroid_weight=weight)))
+                )
                 for weight in LAMBDAS
             ]
             for comparison in comparisons

@@ -41,11 +41,11 @@ def _four_pairs(study: Study, folds: tuple[EvaluatedFold, ...]) -> object:
 def _usual_four_pairs(study: Study, one: EvaluatedFold) -> object:
     embeddings = study.encodings.embeddings
     unified = (*one.frequent_gallery, *one.rare_gallery)
-    for cases, galleries in (
-        (one.frequent_cases, (one.frequent_gallery, unified)),
-        (one.rare_cases, (one.rare_gallery, unified)),
+    for patients, galleries in (
+        (one.frequent_patients, (one.frequent_gallery, unified)),
+        (one.rare_patients, (one.rare_gallery, unified)),
     ):
-        photos = embeddings[[image for case in cases for image in case.images]]
+        photos = embeddings[[image for patient in patients for image in patient.images]]
         for gallery in galleries:
             usual_ranking(photos, embeddings[_rows(study, gallery)], _disorders(gallery))
     return None
@@ -53,9 +53,11 @@ def _usual_four_pairs(study: Study, one: EvaluatedFold) -> object:
 
 def _bare_products(study: Study, folds: tuple[EvaluatedFold, ...]) -> Callable[[], object]:
     """Each distinct test image and fused patient times each distinct gallery image, and the same for validation."""
-    cases = {case for one in folds for case in (*one.frequent_cases, *one.rare_cases)}
-    images = sorted({image for case in cases for image in case.images})
-    fused = [case.images[0] for case in sorted(cases) if len(case.images) > 1]  # as many rows, whichever they are
+    patients = {patient for one in folds for patient in (*one.frequent_patients, *one.rare_patients)}
+    images = sorted({image for patient in patients for image in patient.images})
+    fused = [
+        patient.images[0] for patient in sorted(patients) if len(patient.images) > 1
+    ]  # as many rows, whichever they are
     gallery_of_all = {label for one in folds for label in (*one.frequent_gallery, *one.rare_gallery)}
     gallery = _unit(study, sorted({study.row_of_image[label.image_id] for label in gallery_of_all}))
     tested = _unit(study, images + fused)

@@ -52,8 +52,8 @@ def demo(
 
 
 def _show_patient(study: Study, comparison: Comparison) -> None:
-    case = _case_with_disagreeing_photos(comparison)
-    query = Query(study.encodings.only(case.images), case.patient_id)
+    patient = _patient_with_disagreeing_photos(comparison)
+    query = Query(study.encodings.only(patient.images), patient.patient_id)
     fold = study.folds[0]
     with show.progress("building the gallery"):
         labels = [*fold.frequent.gallery, *fold.rare.gallery]
@@ -61,8 +61,8 @@ def _show_patient(study: Study, comparison: Comparison) -> None:
         baseline, full = rank(gallery, query, BASELINE, top=3), rank(gallery, query, FULL, top=5)
     out = show.console()
     out.print(
-        f"[bold]2. One patient[/] with {len(case.images)} photos, chosen because they disagree. The true disorder is"
-        f" [bold]{study.disorders[case.disorder_id].name}[/].\n"
+        f"[bold]2. One patient[/] with {len(patient.images)} photos, chosen because they disagree. The true disorder is"
+        f" [bold]{study.disorders[patient.disorder_id].name}[/].\n"
     )
     out.print("The baseline: each photo alone; the nearest gallery photo decides.\n")
     show.print_rankings(baseline)
@@ -70,13 +70,13 @@ def _show_patient(study: Study, comparison: Comparison) -> None:
     show.print_rankings(full)
 
 
-def _case_with_disagreeing_photos(comparison: Comparison) -> EvaluatedPatient:
+def _patient_with_disagreeing_photos(comparison: Comparison) -> EvaluatedPatient:
     """The patient whose photos disagree most, of those whom the full method ranks right."""
     single, fused = (comparison.ranks("multi-freq", "unified", method)[0] for method in (BASELINE, FULL))
     spread = [
-        int(np.ptp(single.ranks[single.case_of_ranking == place]))
-        if len(case.images) == PHOTOS and fused.ranks[place] == 1
+        int(np.ptp(single.ranks[single.patient_of_ranking == place]))
+        if len(patient.images) == PHOTOS and fused.ranks[place] == 1
         else -1
-        for place, case in enumerate(single.cases)
+        for place, patient in enumerate(single.patients)
     ]
-    return single.cases[int(np.argmax(spread))]
+    return single.patients[int(np.argmax(spread))]

@@ -17,6 +17,7 @@ from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.core.study import Study
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
+from mien.evaluation.fact_groups import FACTS
 from mien.evaluation.folds import FOLDS, cohort_study
 from mien.evaluation.results import Result, patient_ranks
 from mien.evaluation.results import evaluate as evaluate_methods
@@ -229,8 +230,6 @@ def _measure_calibration(
 
 def _groups_of(column: str, study: Study, cohort: Path | None) -> list[str | None]:
     """For each image the value of a column: of a cohort's table, or sex or age group from GMDB's metadata."""
-    from mien.evaluation.calibration_measures import FACTS  # noqa: PLC0415 heavy
-
     ids = study.encodings.image_ids
     if cohort is not None:
         value_of = read_column(cohort, column)

@@ -13,7 +13,7 @@ from mien.core.cohort import Encodings
 from mien.core.errors import InvalidStudyError
 from mien.core.gallery_parts import Parts
 from mien.evaluation.comparison import ImagePlaces
-from mien.evaluation.gallery_images import Gallery, GalleryImages, dealt
+from mien.evaluation.gallery_images import Gallery, GalleryImages, Groups, image_ids_of_parts
 from mien.simulation.study import simulated_gmdb
 from mien.storage.formats import read_encodings
 
@@ -36,7 +36,7 @@ class ImagesOnCluster:
 
     def _dealt(self, read: Read, encodings: Encodings, galleries: Sequence[Gallery]) -> Parts[GalleryImages]:
         self.cluster.require_workers()
-        images = filter(None, dealt(galleries, len(self.cluster.workers)))
+        images = filter(None, image_ids_of_parts(galleries, len(self.cluster.workers)))
         row_of = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         digests = {frozenset(ids): digest(encodings.only([row_of[each] for each in ids])) for ids in images}
         loads = [partial(images_on_worker, read, ids, galleries, expected) for ids, expected in digests.items()]
@@ -54,7 +54,7 @@ def images_on_worker(
                 "the embeddings differ from those of the one who asks: is it the same file? Simulated ones are the same"
                 " on machines of one kind only; write them to a file with 'mien simulate'"
             )
-        return GalleryImages.of(own, galleries)
+        return GalleryImages.of(own, Groups.of(galleries))
 
 
 def digest(encodings: Encodings) -> str:

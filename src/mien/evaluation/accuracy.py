@@ -43,38 +43,38 @@ def tops(folds: Sequence[Ranks], *, per_image: bool = False) -> Tops:
 
 
 def _accuracies(fold: Ranks, tops: Sequence[int], *, per_image: bool) -> list[float]:
-    disorder_of_case = numbered([case.disorder_id for case in fold.cases])
+    disorder_of_patient = numbered([patient.disorder_id for patient in fold.patients])
     if per_image:
-        disorders = disorder_of_case[fold.case_of_ranking]
+        disorders = disorder_of_patient[fold.patient_of_ranking]
         return [mean_per_disorder((fold.ranks <= top).astype(np.float64), disorders) for top in tops]
-    outcomes = (patient_outcomes(fold.ranks, fold.case_of_ranking, top=top) for top in tops)
-    return [mean_per_disorder(of_top, disorder_of_case) for of_top in outcomes]
+    outcomes = (patient_outcomes(fold.ranks, fold.patient_of_ranking, top=top) for top in tops)
+    return [mean_per_disorder(of_top, disorder_of_patient) for of_top in outcomes]
 
 
 class PooledOutcomes(NamedTuple):
-    """The cases of all folds, each once."""
+    """The patients of all folds, each once."""
 
-    outcomes: Float64s  # mean over the folds in which the case is tested
-    folds_of_case: Ints
-    disorder_of_case: Ints
+    outcomes: Float64s  # mean over the folds in which the patient is tested
+    folds_of_patient: Ints
+    disorder_of_patient: Ints
     weight_of_disorder: Float64s  # in the mean over folds of the mean over each fold's disorders
 
 
 def pooled_outcomes(folds: Sequence[Ranks], *, top: int) -> PooledOutcomes:
     """What the bootstrap draws from."""
-    cases = [(case.patient_id, case.disorder_id) for fold in folds for case in fold.cases]
-    outcomes = np.concatenate([patient_outcomes(fold.ranks, fold.case_of_ranking, top=top) for fold in folds])
-    number_of_case = numbered(cases)
-    folds_of_case = np.bincount(number_of_case)
-    disorder_ids = [disorder_id for _, disorder_id in dict.fromkeys(cases)]
+    patients = [(patient.patient_id, patient.disorder_id) for fold in folds for patient in fold.patients]
+    outcomes = np.concatenate([patient_outcomes(fold.ranks, fold.patient_of_ranking, top=top) for fold in folds])
+    number_of_patient = numbered(patients)
+    folds_of_patient = np.bincount(number_of_patient)
+    disorder_ids = [disorder_id for _, disorder_id in dict.fromkeys(patients)]
     weight_of = dict.fromkeys(disorder_ids, 0.0)
     for fold in folds:
-        tested = {case.disorder_id for case in fold.cases}
+        tested = {patient.disorder_id for patient in fold.patients}
         for disorder_id in tested:
             weight_of[disorder_id] += 1 / len(tested)
     return PooledOutcomes(
-        np.bincount(number_of_case, weights=outcomes) / folds_of_case,
-        folds_of_case,
+        np.bincount(number_of_patient, weights=outcomes) / folds_of_patient,
+        folds_of_patient,
         numbered(disorder_ids),
         np.array(list(weight_of.values())) / len(folds),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,23 +37,23 @@ def accuracy_cells(comparison: Comparison) -> list[Cell]:
 
     Only of methods that were compared.
     """
-    return list(_cells(comparison))
-
-
-def _cells(comparison: Comparison) -> Iterator[Cell]:
+    cells = []
     for test_set in comparison.sets:
-        for (fusion, score), published in ACCURACY[test_set].items():
-            if not comparison.knows(Method(fusion, score)):
-                continue
-            folds = comparison.ranks(test_set, "unified", Method(fusion, score))
-            for top, value in zip((1, 5, 10), published[:3], strict=True):
-                if value is not None:
-                    yield Cell(test_set, fusion, score, top, value, accuracy(folds, top=top))
+        lines = [
+            (fusion, score, published, comparison.ranks(test_set, "unified", Method(fusion, score)))
+            for (fusion, score), published in ACCURACY[test_set].items()
+            if comparison.knows(Method(fusion, score))
+        ]
         if test_set in ORACLE:
             best = [oracle.best_image_ranks(fold) for fold in comparison.ranks(test_set, "unified", BASELINE)]
-            for top, value in zip((1, 5, 10), ORACLE[test_set][:3], strict=True):
-                assert value is not None
-                yield Cell(test_set, "none", oracle.ORACLE, top, value, accuracy(best, top=top))
+            lines.append(("none", oracle.ORACLE, ORACLE[test_set], best))
+        cells += [
+            Cell(test_set, fusion, score, top, value, accuracy(folds, top=top))
+            for fusion, score, published, folds in lines
+            for top, value in zip((1, 5, 10), published[:3], strict=True)
+            if value is not None
+        ]
+    return cells
 
 
 def mean_cells(runs: Sequence[Sequence[Cell]]) -> list[Cell]:

@@ -23,31 +23,38 @@ class Interval(NamedTuple):
 def bootstrap_means(
     values: Float64s,
     weights: Ints,
-    disorder_of_case: Ints,
+    disorder_of_patient: Ints,
     *,
     rng: np.random.Generator,
     weight_of_disorder: Float64s | None = None,
     resamples: int = RESAMPLES,
 ) -> Float64s:
-    """Mean per disorder of `values` (measures, cases) in each resample: (measures, resamples), all of the same draws.
+    """Mean per disorder of `values` (measures, patients) in each resample, as (measures, resamples).
 
-    As many disorders are drawn as there are; each time, as many of its cases as it has, with probabilities in
-    proportion to their weights. To compare two methods, give the difference of their outcomes. Disorders count the
-    same, or by `weight_of_disorder`: where folds differ in their disorders, the mean over folds weighs them so.
+    As many disorders are drawn as there are; each time, as many of its patients as it has, with probabilities in
+    proportion to their weights. All measures are of the same draws: to compare two methods, give the difference of
+    their outcomes. Disorders count the same, or by `weight_of_disorder`: where folds differ in their disorders, the
+    mean over folds weighs them so.
     """
-    disorders = int(disorder_of_case.max()) + 1
+    disorders = int(disorder_of_patient.max()) + 1
     times_drawn = rng.multinomial(disorders, np.full(disorders, 1 / disorders), size=resamples)
     weight = np.ones(disorders) if weight_of_disorder is None else weight_of_disorder
     means = np.zeros((len(values), resamples))
     for disorder in range(disorders):
-        cases = np.flatnonzero(disorder_of_case == disorder)
+        patients = np.flatnonzero(disorder_of_patient == disorder)
         resample_of_draw = np.repeat(np.arange(resamples), times_drawn[:, disorder])
-        share = weights[cases] / weights[cases].sum()
-        counts = rng.multinomial(len(cases), share, size=len(resample_of_draw))  # (draws, cases)
-        mean_of_draw = values[:, cases] @ counts.T / len(cases)
+        share = weights[patients] / weights[patients].sum()
+        counts = rng.multinomial(len(patients), share, size=len(resample_of_draw))  # (draws, patients)
+        mean_of_draw = values[:, patients] @ counts.T / len(patients)
         for measure, of_draw in enumerate(mean_of_draw):
             means[measure] += weight[disorder] * np.bincount(resample_of_draw, weights=of_draw, minlength=resamples)
     return (means / (times_drawn @ weight)).round(DECIMALS)  # so that no difference is no difference
+
+
+def interval_95(drawn: Float64s) -> tuple[float, float]:
+    """The middle 95 % of drawn values."""
+    low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
+    return low, high
 
 
 def interval_of(differences: Float64s) -> Interval:
@@ -57,5 +64,4 @@ def interval_of(differences: Float64s) -> Interval:
     Interval(low=2.0, high=2.0, p_value=0.0005)
     """
     fewer = min(np.count_nonzero(differences <= 0), np.count_nonzero(differences >= 0))
-    low, high = np.quantile(differences, [0.025, 0.975]).tolist()
-    return Interval(low, high, min(1.0, 2 * (1 + int(fewer)) / (len(differences) + 1)))
+    return Interval(*interval_95(differences), min(1.0, 2 * (1 + int(fewer)) / (len(differences) + 1)))

@@ -24,8 +24,8 @@ from mien.core.errors import InvalidCalibrationError
 from mien.core.method import Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
-from mien.evaluation.evidence_model import PARTS, fitted, fitted_to_others, trust_in
-from mien.evaluation.known_patients import index_of, known_patients, require_enough
+from mien.evaluation.evidence_model import fitted, fitted_to_others, trust_in
+from mien.evaluation.known_patients import PARTS, index_of, known_patients, require_enough
 
 FEWEST_OF_A_CLASS = 40
 SIZES = (1, 3, 7, 21)  # gallery patients where a class of disorders begins; above six, the paper calls them frequent
@@ -83,7 +83,7 @@ def calibrate(
         generation=getattr(gallery, "generation", 0),
         fingerprint=getattr(gallery, "fingerprint", ""),
         patients=len(np.unique(known.person)),
-        from_cohort=known.from_cohort,
+        from_cohort=len(np.unique(known.person[known.of_cohort])),
         weights=dict(zip(WEIGHTS, (trust * model.weights).tolist(), strict=True)),
         atypical=model.atypical,
         prior_of_none=of_none,
@@ -93,7 +93,7 @@ def calibrate(
         caution=caution,
     )
     of_true, sizes, of_first, right = [], [], [], []
-    for chosen, learned in others:
+    for chosen, learned in others:  # each part of the patients, by the model that was fitted to the other parts
         seen = known.only(chosen & known.present)
         features = patient_features(seen.distances, seen.gallery_patients, seen.photos)
         ratios = typical_ratios(features, trust * learned.weights)

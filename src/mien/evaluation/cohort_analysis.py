@@ -75,7 +75,7 @@ def analyse_cohort(
         )
     rows, _ = probe_rows(queries, "embedding")
     neighbours = Neighbourhood(gallery, list(queries), own)
-    work = _Work(index, list(queries), ids, group_of, neighbours, controls, rows, seed, facts_of_image)
+    work = _Analysis(index, list(queries), ids, group_of, neighbours, controls, rows, seed, facts_of_image)
     return CohortAnalysis(work.tables(progress), work.facts())
 
 
@@ -93,8 +93,8 @@ def _check(ids: Sequence[str], groups: Mapping[str, str] | None) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
-    """A cohort that is valid, and its gallery."""
+class _Analysis:
+    """The analysis of one valid cohort: what its tables are made of, each made once."""
 
     index: GalleryIndex
     queries: list[Query]
@@ -161,7 +161,7 @@ class _Work:
             progress(number, len(self.members_of))
             result = GroupResult(name, len(members), no_known_disorder_close=self.neighbours.nothing_close(members))
             if len(members) > 1:
-                result, lone, random = self._tested(result, members)
+                result, lone, random = self._against_chance(result, members)
                 without += lone
                 drawn += random
             found.append(result)
@@ -206,7 +206,9 @@ class _Work:
     def _rng(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, *purpose])
 
-    def _tested(self, result: GroupResult, members: Ints) -> tuple[GroupResult, list[WithoutOne], list[RandomMean]]:
+    def _against_chance(
+        self, result: GroupResult, members: Ints
+    ) -> tuple[GroupResult, list[WithoutOne], list[RandomMean]]:
         own, size, disorder = self.distances[np.ix_(members, members)], len(members), self.controls.disorder_of_patient
         mean, shares = statistics.mean_within(own), self.shares
         groups = statistics.random_groups(disorder, size, statistics.DRAWS, rng=self._rng(3, size))
@@ -240,12 +242,12 @@ class _Work:
             median_rank=float(np.median(self.ranks[np.ix_(members, members)][~np.eye(size, dtype=np.bool_)])),
         )
         alike = statistics.groups_of_one_disorder(disorder, size, statistics.MATCHED_DRAWS, rng=self._rng(4, size))
-        random = _hill(result.group, "different", drawn)
+        random = _histogram(result.group, "different", drawn)
         if alike.shape[1] > 1:
-            random += _hill(result.group, "one", statistics.means_within(self.controls.distances, alike)[0])
-        return self._against_others(self._matched(result, members, mean), members), lone, random
+            random += _histogram(result.group, "one", statistics.means_within(self.controls.distances, alike)[0])
+        return self._against_others(self._against_matching(result, members, mean), members), lone, random
 
-    def _matched(self, result: GroupResult, members: Ints, mean: float) -> GroupResult:
+    def _against_matching(self, result: GroupResult, members: Ints, mean: float) -> GroupResult:
         if not self.facts_of_image:
             return result
         images = [self.queries[member].encodings.image_ids for member in members.tolist()]
@@ -321,7 +323,7 @@ class _Work:
             )
 
 
-def _hill(group: str, disorders: Literal["one", "different"], means: Float64s) -> list[RandomMean]:
+def _histogram(group: str, disorders: Literal["one", "different"], means: Float64s) -> list[RandomMean]:
     counts, edges = np.histogram(means, bins=50)
     bars = zip(((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist(), strict=True)
     return [RandomMean(group, disorders, *bar) for bar in bars]

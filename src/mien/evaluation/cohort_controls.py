@@ -14,7 +14,7 @@ from mien.core.errors import InvalidCohortError
 from mien.core.index import GalleryIndex
 from mien.core.progress import Progress
 from mien.core.study import ImageFacts
-from mien.evaluation.calibration_measures import FACTS
+from mien.evaluation.fact_groups import FACTS
 
 PATIENTS_AT_A_TIME = 256
 FEWEST_THAT_SUIT = 10
@@ -84,11 +84,11 @@ def matching_controls(
     suits = np.ones((len(images_of_member), len(known)), dtype=np.bool_)
     for member, image_ids in enumerate(images_of_member):
         facts = _facts(image_ids, facts_of_image)
-        told = {name: value for name in ("sex", "age") if (value := FACTS[name](facts)) is not None}
         asked = 0
-        for name, value in told.items():
+        for name, tell in FACTS.items():
+            value = tell(facts)
             fewer = suits[member] & (of_control[name] == value)
-            if fewer.sum() >= least:
+            if value is not None and fewer.sum() >= least:
                 suits[member], asked = fewer, asked + 1
         both += asked == len(FACTS)
     return suits, both

@@ -25,8 +25,8 @@ def cohort_map(
 ) -> list[MapPoint]:
     """Gallery patients of the nearest disorders, then those of the cohort, by id and group.
 
-    The axes are the two main ones of the averages of these disorders. The cohort has no part in them: axes that knew
-    its groups would show any group apart.
+    The axes are the two principal ones of these disorders' averages. The cohort has no part in them: axes fitted to its
+    groups would show any group apart.
     """
     present = np.unique(controls.disorder_of_patient).tolist()
     wanted = [place for place in (roster.disorder_of_id[each] for each in near) if place in present]

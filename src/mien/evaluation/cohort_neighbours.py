@@ -26,11 +26,11 @@ RULED_OUT = 0.05  # where chance gives so few patients with a disorder in their 
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """Patients of a cohort, and a gallery without them."""
+    """The patients of a cohort, and their nearest disorders in a gallery without them."""
 
     gallery: AnyGallery
     queries: list[Query]
-    own: tuple[str, ...]  # gallery patients who are of the cohort
+    own: tuple[str, ...]  # gallery patients who are in the cohort
 
     @cached_property
     def rankings(self) -> list[Ranking]:

@@ -15,7 +15,7 @@ class GroupResult(NamedTuple):
     patients: int
     mean_distance: float | None = None
     random_mean: float | None = None  # mean distance of two gallery patients with different disorders
-    p_value: float | None = None  # of random gallery patients, how often are as many as close
+    p_value: float | None = None  # how often are as many random gallery patients as close
     p_holm: float | None = None
     effect: float | None = None  # standard deviations of random pairs
     ci_low: float | None = None
@@ -46,7 +46,7 @@ class WithoutOne(NamedTuple):
 
 
 class CohortPair(NamedTuple):
-    """Two patients: how far apart, where each stands among everybody as the other sees it, and what chance gives."""
+    """Two patients: their distance, the rank of each among everybody as seen from the other, and what chance gives."""
 
     patient_id: str
     other_id: str

@@ -21,48 +21,46 @@ from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.index import CentroidKind
 from mien.core.method import Method
 from mien.core.progress import Progress, silent
-from mien.evaluation.evaluated_patients import EvaluatedFold, EvaluatedPatient
+from mien.evaluation.distance_tables import Comparer, DistanceTable, blocks_of
+from mien.evaluation.evaluated_patients import PARTS, EvaluatedFold, EvaluatedPatient, PartName
 from mien.evaluation.gallery_images import Gallery, GalleryImages, Groups, check_parts
 from mien.evaluation.outcomes import MISSED
+from mien.evaluation.parallel import in_parallel
 from mien.evaluation.probe_rows import Probe
-from mien.evaluation.side_by_side import side_by_side
-from mien.evaluation.tables import Comparer, Table, blocks_of
 
 SetName = Literal["freq", "rare", "multi-freq", "multi-rare"]
 GalleryName = Literal["unified", "split"]
-PartName = Literal["freq", "rare"]
 
 SETS: tuple[SetName, ...] = ("freq", "rare", "multi-freq", "multi-rare")
 GALLERIES: tuple[GalleryName, ...] = ("unified", "split")
-PARTS: tuple[PartName, ...] = ("freq", "rare")
 CENTROIDS: tuple[CentroidKind, ...] = ("image", "patient")
 
 ImagePlaces = Callable[[Encodings, Sequence[Gallery]], Parts[GalleryImages]]  # of the images of some galleries
-Place = tuple[GalleryName, PartName, int, Bools]  # of some ranks: the number of a fold, and which of its cases
+Place = tuple[GalleryName, PartName, int, Bools]  # of some ranks: the number of a fold, and which of its patients
 
 
 class Ranks(NamedTuple):
     """One fold's rankings: the rank of the true disorder in each, and whose ranking it is."""
 
     ranks: Ints
-    case_of_ranking: Ints  # rankings of one case stand together
-    cases: tuple[EvaluatedPatient, ...]
-    round: EvaluatedFold
+    patient_of_ranking: Ints  # rankings of one patient stand together
+    patients: tuple[EvaluatedPatient, ...]
+    fold: EvaluatedFold
 
 
 class RankedTogether(NamedTuple):
-    """Cases of a block with the same true groups in several lists: one comparison with these does for all lists."""
+    """Patients of a block who have the same true groups in several lists, and so are ranked in all lists at once."""
 
-    cases: tuple[EvaluatedPatient, ...]
-    true_column: Ints  # of the block's table; -1 where the disorder is in no list
+    patients: tuple[EvaluatedPatient, ...]
+    true_column: Ints  # in the block's table; -1 where the disorder is in no list
     in_list: Float32s  # (columns, lists): one or zero
     places: list[Place]  # of the ranks in each list
 
 
 class Comparison:
-    """The folds of a study, compared once, block by block of cases.
+    """The folds of a study, compared once, one block of patients after the other.
 
-    A case whose patient is in a gallery meets that gallery without this patient, centroids included.
+    A patient who is in a gallery is compared with that gallery without this patient, centroids included.
     Where the methods are known ahead, only their ranks are kept. Else the tables are, and ranks by any method follow.
     """
 
@@ -89,19 +87,19 @@ class Comparison:
         averaging = averaging if self.methods is None else self.methods
         kinds = CENTROIDS if self.methods is None else {method.scoring.centroid for method in self.methods}
         centroids = [kind for kind in CENTROIDS if kind in kinds]
-        distinct = {id(gallery): gallery for one in self.folds for gallery in one[:2] if gallery}
+        distinct = {id(gallery): gallery for fold in self.folds for gallery in fold.galleries if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
         every = list(distinct.values())
-        # where a gallery's disorders of a patient are, without the patient
+        # the place of what is left of a gallery's disorders without one of their patients
         self._without: dict[tuple[int, str], int] = {}
         for place, patient_id in self._own_galleries() if leave_out else ():
             self._without[place, patient_id] = len(every)
             every.append(others_with_the_same_disorders(every[place], patient_id))
         self._groups = Groups.of(every)
-        pools = parts(encodings, every) if parts else LocalParts([GalleryImages.of_groups(encodings, self._groups)])
+        pools = parts(encodings, every) if parts else LocalParts([GalleryImages.of(encodings, self._groups)])
         check_parts(self._groups, pools.ask(GalleryImages.image_ids))
         comparer = Comparer.of(encodings, self._groups, pools, centroids=centroids, averaging=averaging)
-        self._tables: list[Table] = []
+        self._tables: list[DistanceTable] = []
         self._ranking = Lock()
         self._asked = [gallery for gallery in self.galleries if gallery in galleries]
         self._known: dict[tuple[GalleryName, Method], dict[PartName, list[Ranks]]] = {
@@ -111,18 +109,17 @@ class Comparison:
 
     @property
     def sets(self) -> tuple[SetName, ...]:
-        """The test sets that have cases."""
-        cases = {
-            "freq": [case for one in self.folds for case in one.frequent_cases],
-            "rare": [case for one in self.folds for case in one.rare_cases],
+        """The test sets that have patients."""
+        most_images = {
+            part: max((len(patient.images) for fold in self.folds for patient in fold.patients[part]), default=0)
+            for part in PARTS
         }
-        multi = {f"multi-{part}": [case for case in of if len(case.images) > 1] for part, of in cases.items()}
-        return tuple(name for name in SETS if {**cases, **multi}[name])
+        return tuple(name for name in SETS if most_images[part_of(name)] > (0 if name in PARTS else 1))
 
     @property
     def galleries(self) -> tuple[GalleryName, ...]:
         """The galleries that differ: with frequent disorders only, or rare ones only, there is but one."""
-        both = any(one.frequent_gallery for one in self.folds) and any(one.rare_gallery for one in self.folds)
+        both = any(fold.frequent_gallery for fold in self.folds) and any(fold.rare_gallery for fold in self.folds)
         return GALLERIES if both else ("unified",)
 
     def knows(self, method: Method) -> bool:
@@ -130,7 +127,7 @@ class Comparison:
         return self.methods is None or method in self.methods
 
     def ranks(self, test_set: SetName, gallery: GalleryName, method: Method) -> list[Ranks]:
-        """The rankings of one test set, fold by fold; a fold without cases is left out."""
+        """The rankings of one test set, fold by fold; a fold without patients is left out."""
         with self._ranking:  # whoever asks for the same at the same time waits for it
             if (gallery, method) not in self._known:
                 if self.methods is not None:
@@ -138,62 +135,65 @@ class Comparison:
                         f"{method} in the {gallery} gallery was not compared: name it where the comparison is made"
                     )
                 self._known[gallery, method] = self._unranked(method)
-                deque(side_by_side(lambda table: self._rank(table, [method], [gallery]), self._tables), maxlen=0)
-        part: PartName = "freq" if test_set.endswith("freq") else "rare"
+                deque(in_parallel(lambda table: self._rank(table, [method], [gallery]), self._tables), maxlen=0)
+        part = part_of(test_set)
         ranks = self._known[gallery, method][part]
         if test_set != part:
-            ranks = [only(fold, np.array([len(case.images) > 1 for case in fold.cases], dtype=bool)) for fold in ranks]
-        return [fold for fold in ranks if fold.cases]
+            ranks = [
+                only(fold, np.array([len(patient.images) > 1 for patient in fold.patients], dtype=bool))
+                for fold in ranks
+            ]
+        return [fold for fold in ranks if fold.patients]
 
     def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
         """Keeps each block's table, or the ranks that follow from it."""
 
-        def compared(block: tuple[list[EvaluatedPatient], list[Probe]]) -> Table:
+        def compared(block: tuple[list[EvaluatedPatient], list[Probe]]) -> DistanceTable:
             return comparer.table(*block, self._groups_met(block[0]))
 
-        cases = dict.fromkeys(case for one in self.folds for case in (*one.frequent_cases, *one.rare_cases))
+        patients = dict.fromkeys(patient for fold in self.folds for of in fold.patients.values() for patient in of)
         fused = self.methods is None or any(method.fusion == "embedding" for method in self.methods)
-        blocks = blocks_of(cases, comparer.most_probes, fused=fused)
+        blocks = blocks_of(patients, comparer.most_probes, fused=fused)
         done = 0
-        for table in map(compared, blocks) if in_parts else side_by_side(compared, blocks):
-            progress(done, len(cases))
-            done += len(table.cases)
+        for table in map(compared, blocks) if in_parts else in_parallel(compared, blocks):
+            progress(done, len(patients))
+            done += len(table.patients)
             if self.methods is None:
                 self._tables.append(table)
             else:
                 self._rank(table, self.methods, self._asked)
-        progress(len(cases), len(cases))
+        progress(len(patients), len(patients))
 
     def _unranked(self, method: Method) -> dict[PartName, list[Ranks]]:
-        """All missed: what no gallery has, or nobody has ranked yet."""
+        """Every rank is missed: no gallery has the disorder, or nobody has ranked yet."""
         folds: dict[PartName, list[Ranks]] = {part: [] for part in PARTS}
-        for one in self.folds:
-            for part, cases in zip(PARTS, (one.frequent_cases, one.rare_cases), strict=True):
-                rankings = [len(case.images) if method.fusion == "none" else 1 for case in cases]
-                case_of_ranking = np.repeat(np.arange(len(cases)), np.array(rankings, dtype=np.intp))
-                folds[part].append(Ranks(np.full(len(case_of_ranking), MISSED), case_of_ranking, cases, one))
+        for fold, part in product(self.folds, PARTS):
+            patients = fold.patients[part]
+            rankings = [len(patient.images) if method.fusion == "none" else 1 for patient in patients]
+            patient_of_ranking = np.repeat(np.arange(len(patients)), np.array(rankings, dtype=np.intp))
+            folds[part].append(Ranks(np.full(len(patient_of_ranking), MISSED), patient_of_ranking, patients, fold))
         return folds
 
-    def _rank(self, table: Table, methods: Sequence[Method], galleries: Sequence[GalleryName]) -> None:
-        """Fills in the ranks of a block's cases."""
+    def _rank(self, table: DistanceTable, methods: Sequence[Method], galleries: Sequence[GalleryName]) -> None:
+        """Fills in the ranks of a block's patients."""
         together = list(self._ranked_together(table, galleries))
         for method in methods:
             scored = table.scored(method)
-            for cases, true_column, in_list, places in together:
-                ranks = table.ranks(scored, cases, true_column, in_list, method.fusion)
+            for patients, true_column, in_list, places in together:
+                ranks = table.ranks(scored, patients, true_column, in_list, method.fusion)
                 for (gallery, part, number, chosen), of_place in zip(places, ranks, strict=True):
                     fold = self._known[gallery, method][part][number]
-                    fold.ranks[chosen[fold.case_of_ranking]] = of_place
+                    fold.ranks[chosen[fold.patient_of_ranking]] = of_place
 
-    def _ranked_together(self, table: Table, galleries: Sequence[GalleryName]) -> Iterator[RankedTogether]:
-        """A block's cases, together where they have the same true groups: those of frequent disorders in all folds."""
+    def _ranked_together(self, table: DistanceTable, galleries: Sequence[GalleryName]) -> Iterator[RankedTogether]:
+        """A block's patients, together where they have the same true groups: as do those of frequent disorders."""
         found: dict[tuple[tuple[EvaluatedPatient, ...], tuple[int, ...]], list[tuple[Ints, Place]]] = {}
-        block = set(table.cases)
-        for gallery, (number, one), part in product(galleries, enumerate(self.folds), PARTS):
-            cases = one.frequent_cases if part == "freq" else one.rare_cases
-            inside = [number for number, case in enumerate(cases) if case in block]
-            for groups, numbers in self._by_groups_met(self._galleries_met(one, part, gallery), cases, inside):
-                some, chosen = tuple(cases[case] for case in numbers), np.isin(np.arange(len(cases)), numbers)
+        block = set(table.patients)
+        for gallery, (number, fold), part in product(galleries, enumerate(self.folds), PARTS):
+            patients = fold.patients[part]
+            inside = [place for place, patient in enumerate(patients) if patient in block]
+            for groups, places in self._by_groups_met(self._galleries_met(fold, part, gallery), patients, inside):
+                some, chosen = tuple(patients[place] for place in places), np.isin(np.arange(len(patients)), places)
                 same = found.setdefault((some, self._true_groups(some, groups)), [])
                 same.append((groups, (gallery, part, number, chosen)))
         for (some, true_groups), lists in found.items():
@@ -202,18 +202,19 @@ class Comparison:
             yield RankedTogether(some, true_column, in_list.astype(np.float32), [place for _, place in lists])
 
     def _by_groups_met(
-        self, galleries: Sequence[int], cases: Sequence[EvaluatedPatient], numbers: Sequence[int]
+        self, galleries: Sequence[int], patients: Sequence[EvaluatedPatient], places: Sequence[int]
     ) -> Iterator[tuple[Ints, list[int]]]:
-        """Some cases, together where they meet the same groups: who is in a gallery goes alone."""
-        if not galleries:
-            return
-        patients = {patient_id for place, patient_id in self._without if place in galleries}
+        """The patients at some places, together where they are compared with the same groups.
+
+        Who is in a gallery is left out of it, and so goes alone.
+        """
+        in_gallery = {patient_id for gallery, patient_id in self._without if gallery in galleries}
         together: dict[str | None, list[int]] = {}
-        for case in numbers:
-            own = cases[case].patient_id
-            together.setdefault(own if own in patients else None, []).append(case)
+        for place in places if galleries else ():
+            own = patients[place].patient_id
+            together.setdefault(own if own in in_gallery else None, []).append(place)
         for patient_id, some in together.items():
-            groups = np.concatenate([self._groups_without(place, patient_id) for place in galleries])
+            groups = np.concatenate([self._groups_without(gallery, patient_id) for gallery in galleries])
             if len(groups):
                 yield groups, some
 
@@ -228,46 +229,49 @@ class Comparison:
         left = self._groups.of_gallery[self._without[gallery, patient_id]]
         return np.concatenate([groups[~np.array(with_patient)], left])
 
-    def _true_groups(self, cases: Sequence[EvaluatedPatient], groups: Ints) -> tuple[int, ...]:
-        """The one of some groups that has each case's disorder; -1 where none has."""
+    def _true_groups(self, patients: Sequence[EvaluatedPatient], groups: Ints) -> tuple[int, ...]:
+        """Which of some groups has each patient's disorder; -1 where none has."""
         group_of = {self._groups.labels[group][0].disorder_id: group for group in groups.tolist()}
-        return tuple(group_of.get(case.disorder_id, -1) for case in cases)
+        return tuple(group_of.get(patient.disorder_id, -1) for patient in patients)
 
     def _own_galleries(self) -> Iterator[tuple[int, str]]:
-        """The galleries that have the patient of a case that meets them, each with the patient."""
-        patients_of = {id(gallery): {x.patient_id for x in gallery} for one in self.folds for gallery in one[:2]}
-        tested_of = {id(cases): {case.patient_id for case in cases} for one in self.folds for cases in one[2:]}
+        """Each gallery with each of its patients who is compared with it."""
+        patients_of = {
+            id(gallery): {x.patient_id for x in gallery} for fold in self.folds for gallery in fold.galleries
+        }
+        tested = {id(of): {x.patient_id for x in of} for fold in self.folds for of in fold.patients.values()}
         found = {
             (self._place_of_gallery[id(gallery)], patient_id)
-            for one in self.folds
-            for gallery in one[:2]
-            for cases in one[2:]
-            for patient_id in patients_of[id(gallery)] & tested_of[id(cases)]
+            for fold in self.folds
+            for gallery, patients in product(fold.galleries, fold.patients.values())
+            for patient_id in patients_of[id(gallery)] & tested[id(patients)]
         }
         yield from sorted(found)
 
-    def _galleries_met(self, one: EvaluatedFold, part: PartName, gallery: GalleryName) -> list[int]:
-        """Which galleries a part's cases are ranked in, their own first; none where that is empty."""
-        galleries = one.frequent_gallery, one.rare_gallery
-        own, other = galleries if part == "freq" else galleries[::-1]
+    def _galleries_met(self, fold: EvaluatedFold, part: PartName, gallery: GalleryName) -> list[int]:
+        """Which galleries a part's patients are ranked in, their own first; none where that is empty."""
+        own, other = fold.galleries if part == "freq" else fold.galleries[::-1]
         met = [own, other] if own and other and gallery == "unified" else [own]
         return [self._place_of_gallery[id(labels)] for labels in met if labels]
 
     def _groups_met(self, block: Sequence[EvaluatedPatient]) -> Ints:
-        """The groups of the galleries of all folds in which a block's cases are."""
+        """The groups of the galleries of all folds in which a block's patients are."""
         inside = set(block)
         met = {
             self._place_of_gallery[id(gallery)]
-            for one in self.folds
-            if any(not inside.isdisjoint(cases) for cases in one[2:])
-            for gallery in one[:2]
+            for fold in self.folds
+            if any(not inside.isdisjoint(patients) for patients in fold.patients.values())
+            for gallery in fold.galleries
             if gallery
         }
-        patients = {case.patient_id for case in block}
-        met |= {
-            extra for (place, patient_id), extra in self._without.items() if place in met and patient_id in patients
-        }
+        ids = {patient.patient_id for patient in block}
+        met |= {left for (place, patient_id), left in self._without.items() if place in met and patient_id in ids}
         return np.unique(np.concatenate([np.zeros(0, np.intp), *(self._groups.of_gallery[place] for place in met)]))
+
+
+def part_of(test_set: SetName) -> PartName:
+    """The part that a test set is of: a multi-image set is some patients of one."""
+    return "freq" if test_set.endswith("freq") else "rare"
 
 
 def others_with_the_same_disorders(gallery: Gallery, patient_id: str) -> Gallery:
@@ -282,10 +286,10 @@ def others_with_the_same_disorders(gallery: Gallery, patient_id: str) -> Gallery
 
 
 def only(fold: Ranks, chosen: Bools) -> Ranks:
-    """The rankings of some cases."""
-    inside = chosen[fold.case_of_ranking]
+    """The rankings of some patients."""
+    inside = chosen[fold.patient_of_ranking]
     return fold._replace(
         ranks=fold.ranks[inside],
-        case_of_ranking=(np.cumsum(chosen) - 1)[fold.case_of_ranking[inside]],
-        cases=tuple(case for case, wanted in zip(fold.cases, chosen.tolist(), strict=True) if wanted),
+        patient_of_ranking=(np.cumsum(chosen) - 1)[fold.patient_of_ranking[inside]],
+        patients=tuple(patient for patient, wanted in zip(fold.patients, chosen.tolist(), strict=True) if wanted),
     )

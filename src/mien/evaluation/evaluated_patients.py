@@ -1,12 +1,15 @@
-"""Test patients as they are looked for: a patient with two disorders is two cases."""
+"""Test patients, fold by fold. A patient with two disorders counts as two, one for each disorder to be found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mien.core.roster import Label
 from mien.core.study import Study
+
+PartName = Literal["freq", "rare"]
+PARTS: tuple[PartName, ...] = ("freq", "rare")
 
 
 class EvaluatedPatient(NamedTuple):
@@ -18,33 +21,49 @@ class EvaluatedPatient(NamedTuple):
 
 
 class EvaluatedFold(NamedTuple):
-    """One fold, ready to be compared: both galleries, and the cases of both test sets."""
+    """One fold, ready to be compared: both galleries, and the patients of both test sets."""
 
     frequent_gallery: tuple[Label, ...]
     rare_gallery: tuple[Label, ...]
-    frequent_cases: tuple[EvaluatedPatient, ...]
-    rare_cases: tuple[EvaluatedPatient, ...]
+    frequent_patients: tuple[EvaluatedPatient, ...]
+    rare_patients: tuple[EvaluatedPatient, ...]
+
+    @property
+    def galleries(self) -> tuple[tuple[Label, ...], tuple[Label, ...]]:
+        """The frequent one, the rare one."""
+        return self.frequent_gallery, self.rare_gallery
+
+    @property
+    def unified_gallery(self) -> tuple[Label, ...]:
+        """Both galleries together."""
+        return *self.frequent_gallery, *self.rare_gallery
+
+    @property
+    def patients(self) -> dict[PartName, tuple[EvaluatedPatient, ...]]:
+        """The patients of each test set."""
+        return {"freq": self.frequent_patients, "rare": self.rare_patients}
 
 
 def evaluated_folds(study: Study) -> tuple[EvaluatedFold, ...]:
     """The folds of a study. What folds share (GMDB's frequent part) stays one object, and is compared once."""
-    cases = {id(split.test): cases_of(split.test, study.row_of_image) for fold in study.folds for split in fold}
+    splits = {id(split.test): split for fold in study.folds for split in fold}
+    patients = {key: evaluated_patients(split.test, study.row_of_image) for key, split in splits.items()}
     return tuple(
-        EvaluatedFold(frequent.gallery, rare.gallery, cases[id(frequent.test)], cases[id(rare.test)])
+        EvaluatedFold(frequent.gallery, rare.gallery, patients[id(frequent.test)], patients[id(rare.test)])
         for frequent, rare in study.folds
     )
 
 
 def validation_folds(study: Study) -> tuple[EvaluatedFold, ...]:
     """The validation patients, against the unified galleries without the validation images."""
-    cases = cases_of(study.validation, study.row_of_image)
-    return tuple(EvaluatedFold(study.train, fold.rare.gallery, cases, ()) for fold in study.folds)
+    patients = evaluated_patients(study.validation, study.row_of_image)
+    return tuple(EvaluatedFold(study.train, fold.rare.gallery, patients, ()) for fold in study.folds)
 
 
-def cases_of(labels: Iterable[Label], row_of_image: Mapping[str, int]) -> tuple[EvaluatedPatient, ...]:
-    """Cases in the order of (disorder, patient), each with its images in the order of their ids.
+def evaluated_patients(labels: Iterable[Label], row_of_image: Mapping[str, int]) -> tuple[EvaluatedPatient, ...]:
+    """Patients in the order of (disorder, patient), each with its images in the order of their ids.
 
-    >>> cases_of([Label("7", "p", "B"), Label("5", "p", "B")], {"5": 0, "7": 1})
+    >>> evaluated_patients([Label("7", "p", "B"), Label("5", "p", "B")], {"5": 0, "7": 1})
     (EvaluatedPatient(patient_id='p', disorder_id='B', images=(0, 1)),)
     """
     images_of: dict[tuple[str, str], list[int]] = {}

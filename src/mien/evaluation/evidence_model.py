@@ -13,11 +13,10 @@ from scipy.optimize import minimize
 
 from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.calibration import NEVER_NEGATIVE, WEIGHTS, PatientFeatures, patient_features, posterior, typical_ratios
-from mien.evaluation.known_patients import KnownPatients
+from mien.evaluation.known_patients import PARTS, KnownPatients
 
 RIDGE = 0.07  # over the number of patients
-PARTS = 5  # of the patients: what is said of one part was learned from the others
-SAME = 1e-6  # standard deviation of a feature
+CONSTANT = 1e-6  # a feature with a smaller standard deviation is the same for all
 ATYPICAL_LOGITS = (-6.0, 0.0)  # at most half of all patients
 ITERATIONS = 300
 OF_DISORDER = ("closeness", "closeness_by_size", "size", "lead")  # the other features are the query's
@@ -32,13 +31,13 @@ class EvidenceModel(NamedTuple):
 
 
 def fitted(known: KnownPatients, start: EvidenceModel | None = None) -> EvidenceModel:
-    """The weights under which the true answers are likeliest; half of the patients have a disorder that is not there.
+    """The weights under which the true answers are likeliest. Each patient counts with the disorder and without it.
 
     Every disorder counts the same, weights are drawn towards zero, and closer is never less likely.
     """
     sides = [_Side.of(known.only(known.present)), _Side.of_absent(known)]
     scales = np.sqrt(np.mean([side.variances() for side in sides], axis=0))
-    scales = np.where(scales > SAME, scales, np.inf)  # what is the same for all says nothing: its weight is zero
+    scales = np.where(scales > CONSTANT, scales, np.inf)  # a constant feature says nothing: its weight is zero
     people = len(np.unique(known.person))
 
     def loss(scaled: Float64s) -> tuple[float, Float64s]:
@@ -111,9 +110,7 @@ def fitted_to_others(
     known: KnownPatients, model: EvidenceModel, rng: np.random.Generator, one_done: Callable[[], None] = lambda: None
 ) -> list[tuple[Bools, EvidenceModel]]:
     """Parts of the patients, each with a model that was fitted to the others."""
-    people, place = np.unique(known.person, return_inverse=True)
-    part = rng.permutation(np.arange(len(people)) % PARTS)[place]
-    found = []
+    part, found = known.random_parts(rng), []
     for number in range(PARTS):
         found.append((part == number, fitted(known.only(part != number), start=model)))
         one_done()

@@ -37,7 +37,7 @@ class ExperimentContext:
 
     @property
     def sets(self) -> tuple[SetName, ...]:
-        """The test sets that have cases."""
+        """The test sets that have patients."""
         return self.comparison.sets
 
     @property

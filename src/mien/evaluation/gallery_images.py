@@ -33,7 +33,7 @@ Gallery = tuple[Label, ...]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The disorders of galleries with their images. Galleries that have the same ones of a disorder share the group.
+    """A group is a disorder with its images of one gallery. Galleries with the same images of a disorder share it.
 
     >>> one, other = Label("1", "p", "A"), Label("2", "q", "B")
     >>> [groups.tolist() for groups in Groups.of([(one, other), (other,)]).of_gallery]
@@ -66,7 +66,7 @@ class Groups:
 
 
 class PartDistances(NamedTuple):
-    """Of some probes, to the groups and to the labels that a part has of those it was asked for."""
+    """Distances of probes to the groups and labels that a part has, of those it was asked for."""
 
     groups: Ints
     nearest: Float64s  # (probes, groups)
@@ -76,7 +76,7 @@ class PartDistances(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GalleryImages:
-    """The gallery images that are in one place: raw embeddings, and the labels of all groups as far as they are here.
+    """The gallery images that are in one place: their raw embeddings, and their labels in all groups.
 
     Labels are sorted by (group, patient, image), images by their first label.
     """
@@ -89,13 +89,8 @@ class GalleryImages:
     number_of_label: Ints  # among those of all parts
 
     @classmethod
-    def of(cls, encodings: Encodings, galleries: Sequence[Gallery]) -> GalleryImages:
-        """The part of galleries whose images the encodings have."""
-        return cls.of_groups(encodings, Groups.of(galleries))
-
-    @classmethod
-    def of_groups(cls, encodings: Encodings, groups: Groups) -> GalleryImages:
-        """The same, where the groups are known already."""
+    def of(cls, encodings: Encodings, groups: Groups) -> GalleryImages:
+        """The part of some groups whose images the encodings have."""
         row_of_id = {image_id: row for row, image_id in enumerate(encodings.image_ids)}
         rows: dict[int, int] = {}
         patients: dict[str, int] = {}
@@ -113,16 +108,12 @@ class GalleryImages:
         return [self.encodings.image_ids[row] for row in self.row_of_image.tolist()]
 
     def sums(self, *, groups: Ints, kind: CentroidKind) -> dict[int, Sums]:
-        """What the groups' centroids are means of, as far as their images are here."""
+        """The sums that make the groups' centroids, over the images that are here."""
         starts, ends = (np.searchsorted(self.group_of_label, groups, side) for side in ("left", "right"))
-        labels_of = {
-            group: slice(start, end)
+        return {
+            group: disorder_sums(self._raw(self.image_of_label[start:end]), self.patient_of_label[start:end], kind)
             for group, start, end in zip(groups.tolist(), starts.tolist(), ends.tolist(), strict=True)
             if start < end
-        }
-        return {
-            group: disorder_sums(self._raw(self.image_of_label[labels]), self.patient_of_label[labels], kind)
-            for group, labels in labels_of.items()
         }
 
     def distances(self, *, rows: ProbeRows, groups: Ints, each: bool) -> PartDistances:
@@ -150,7 +141,7 @@ class GalleryImages:
 
 
 def joined_distances(answers: Sequence[PartDistances]) -> PartDistances:
-    """What parts say of the groups' distances, put together: as one part says it that has them all."""
+    """Joins the parts' answers into what one part with all images would answer."""
     if len(answers) == 1:
         return answers[0]
     probes, asked = len(answers[0].nearest), len(answers[0].each)
@@ -164,11 +155,11 @@ def joined_distances(answers: Sequence[PartDistances]) -> PartDistances:
     return PartDistances(groups, nearest, labels, each)
 
 
-def dealt(galleries: Iterable[Gallery], parts: int) -> list[list[str]]:
-    """The image ids of each of so many parts, as even as whole patients can be: each goes where the fewest images are.
+def image_ids_of_parts(galleries: Iterable[Gallery], parts: int) -> list[list[str]]:
+    """The image ids of each part. Patients stay whole: each goes where the fewest images are.
 
     >>> labels = Label("1", "p", "A"), Label("2", "p", "A"), Label("3", "q", "A"), Label("4", "r", "B")
-    >>> dealt([labels], 2)
+    >>> image_ids_of_parts([labels], 2)
     [['1', '2'], ['3', '4']]
     """
     images_of: dict[str, set[str]] = {}

@@ -31,7 +31,7 @@ def mean_within(distances: Floats) -> float:
 
 
 def means_within(distances: Floats, members: Ints) -> tuple[Float64s, Float64s]:
-    """The same of many groups of rows (groups, size): all patients of each, and all but the last."""
+    """The mean distances in many groups of rows (groups, size): of all patients, and of all but the last."""
     size = members.shape[1]
     sums = np.empty(len(members))
     step = max(1, CELLS_AT_A_TIME // size**2)
@@ -64,16 +64,16 @@ def random_groups(disorder_of_patient: Ints, size: int, draws: int, *, rng: np.r
 
 
 def _groups_in_turns(counts: Ints, size: int, draws: int, rng: np.random.Generator) -> Ints:
-    """The same where there are fewer disorders than members: one patient of each, then a second one of each, ..."""
+    """Random groups with more members than there are disorders: one patient of each, then a second one of each, ..."""
     turns = [rng.random((draws, count)).argsort(axis=1) + rng.random((draws, 1)) for count in counts.tolist()]
     groups: Ints = np.concatenate(turns, axis=1).argpartition(size - 1, axis=1)[:, :size]
     return groups
 
 
 def groups_of_one_disorder(disorder_of_patient: Ints, size: int, draws: int, *, rng: np.random.Generator) -> Ints:
-    """Groups of patients with one disorder: disorders that have as many patients are as likely, and so are patients.
+    """Groups of patients with one disorder. Every disorder with enough patients is as likely, and so is every patient.
 
-    Of `MOST_OF_ONE` patients at most, and of no more than the largest disorder has.
+    A group has `MOST_OF_ONE` patients at most, and no more than the largest disorder has.
     """
     starts, counts = _blocks(disorder_of_patient)
     size = min(size, MOST_OF_ONE, int(counts.max()))
@@ -87,7 +87,7 @@ def groups_of_one_disorder(disorder_of_patient: Ints, size: int, draws: int, *, 
 
 
 def matched_groups(disorder_of_patient: Ints, suits: Bools, draws: int, *, rng: np.random.Generator) -> Ints:
-    """Groups like `random_groups`; the one drawn for a member is one of those who suit (members, patients)."""
+    """Groups like `random_groups`, but each member is replaced by a patient who suits: `suits` (members, patients)."""
     _, disorder, counts = np.unique(disorder_of_patient, return_inverse=True, return_counts=True)
     times_drawn = np.zeros((draws, len(counts)))
     taken = np.zeros((draws, len(disorder)), dtype=np.bool_)
@@ -197,7 +197,7 @@ def neighbour_ranks(distances: Floats, to_controls: Floats) -> Ints:
 
 
 class PairShares(NamedTuple):
-    """How often two controls lie as close as some distances; each disorder, and each two of them, count the same."""
+    """How often two controls lie as close as some distances. Disorders count the same, and so do pairs of disorders."""
 
     distances: Float64s  # increasing
     same: Float64s  # share of pairs with the same disorder

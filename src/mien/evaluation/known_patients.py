@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +20,12 @@ from mien.core.ranking import AnyGallery
 from mien.core.roster import Label
 from mien.core.searcher import AskedQuery, Searcher
 from mien.core.study import Study
+from mien.evaluation.evaluated_patients import EvaluatedPatient, evaluated_patients
 
 MOST_PATIENTS = 4000
 MOST_OF_A_DISORDER = 20  # where there are more: a disorder counts as much as any other, and patients the less
 FEWEST_PATIENTS = 40  # who still have others of their disorder when they are left out
+PARTS = 5  # of the patients: what is said of one part was learned from the others
 QUERIES_PER_STEP = 128  # between two reports of progress
 
 
@@ -31,10 +34,10 @@ class KnownPatients(NamedTuple):
 
     distances: Float64s  # (patients, disorders), infinite where a disorder has nobody else
     gallery_patients: Ints  # (patients, disorders)
-    photos: Ints
-    disorder: Ints  # its column; -1 where the gallery does not have it
-    person: Ints  # who is on it: a number
-    from_cohort: int  # so many are a cohort's
+    photos: Ints  # of each patient
+    disorder: Ints  # the column of the patient's disorder; -1 where the gallery does not have it
+    person: Ints  # a number: single photos of one patient have the same
+    of_cohort: Bools  # or of the gallery
 
     @property
     def present(self) -> Bools:
@@ -45,17 +48,18 @@ class KnownPatients(NamedTuple):
 
     def only(self, chosen: Bools) -> KnownPatients:
         """Some of them."""
-        distances, gallery_patients, photos, disorder, person, from_cohort = self
-        return KnownPatients(
-            distances[chosen], gallery_patients[chosen], photos[chosen], disorder[chosen], person[chosen], from_cohort
-        )
+        return KnownPatients._make(of_each[chosen] for of_each in self)
+
+    def random_parts(self, rng: np.random.Generator) -> Ints:
+        """The part of each of them: `PARTS` parts of as many people."""
+        people, place = np.unique(self.person, return_inverse=True)
+        parts: Ints = rng.permutation(np.arange(len(people)) % PARTS)[place]
+        return parts
 
     @classmethod
     def joined(cls, several: Sequence[KnownPatients]) -> KnownPatients:
         """Those of several galleries that have the same disorders."""
-        *arrays, (from_cohort, *_) = zip(*several, strict=True)
-        distances, gallery_patients, photos, disorder, person = map(np.concatenate, arrays)
-        return cls(distances, gallery_patients, photos, disorder, person, from_cohort)
+        return cls._make(map(np.concatenate, zip(*several, strict=True)))
 
     def as_absent(self) -> Float64s:
         """Their distances, if the gallery did not have their disorder."""
@@ -82,6 +86,22 @@ def unseen_by_encoder(study: Study) -> tuple[Cohort | None, set[str]]:
     return others, {label.patient_id for label in study.train}
 
 
+def estimates_of_tested(
+    study: Study, labels: Iterable[Label], searcher: Searcher, method: Method
+) -> Iterator[tuple[list[EvaluatedPatient], Ints, Estimates]]:
+    """Asks a gallery about the test patients whose disorder it has, a few at a time.
+
+    Gives the patients, the columns of their disorders and the estimates. Photos that are not fused have a row each.
+    """
+    column_of = {disorder.disorder_id: column for column, disorder in enumerate(searcher.gallery.disorders)}
+    patients = [each for each in evaluated_patients(labels, study.row_of_image) if each.disorder_id in column_of]
+    queries = [Query(study.encodings.only(patient.images), patient.patient_id) for patient in patients]
+    rows = iter(patients if method.fusion != "none" else [patient for patient in patients for _ in patient.images])
+    for estimates in searcher.estimates(searcher.asked(queries, method.fusion), method):
+        some = list(islice(rows, len(estimates.first_probe)))
+        yield some, np.array([column_of[patient.disorder_id] for patient in some]), estimates
+
+
 def known_patients(
     searcher: Searcher,
     index: GalleryIndex,
@@ -92,22 +112,26 @@ def known_patients(
     trained: Collection[str] = (),
     progress: Progress = silent,
 ) -> KnownPatients:
-    """Patients to learn from: a cohort's, and of disorders that it lacks those of an index. Who has two is left out."""
+    """Patients to learn from: those of a cohort, and gallery patients with disorders that the cohort lacks.
+
+    Patients with two disorders are left out.
+    """
     column_of = {disorder.disorder_id: column for column, disorder in enumerate(searcher.gallery.disorders)}
     most = max(MOST_OF_A_DISORDER, MOST_PATIENTS // max(1, len(column_of)))
     of_cohort = {query.patient_id: query for query in cohort.queries()} if cohort else {}
+    number_of = {patient_id: number for number, patient_id in enumerate(of_cohort)}
     chosen = _drawn(cohort.roster.labels(), most, rng) if cohort else {}
     own = _drawn([label for label in index.roster.labels() if label.patient_id not in trained], most, rng)
-    in_cohort, number_of = set(chosen.values()), {patient_id: number for number, patient_id in enumerate(of_cohort)}
-    queries, disorders = [of_cohort[patient_id] for patient_id in chosen], list(chosen.values())
-    people = [number_of[patient_id] for patient_id in chosen]
-    for patient_id, disorder_id in own.items():
-        if disorder_id not in in_cohort and patient_id not in chosen:
-            queries.append(_gallery_query(index, patient_id))
-            disorders.append(disorder_id)
-            people.append(len(of_cohort) + index.roster.patient_of_id[patient_id])
-    if not queries:
+    known = [(number_of[patient_id], disorder_id, of_cohort[patient_id]) for patient_id, disorder_id in chosen.items()]
+    in_cohort = set(chosen.values())
+    known += [
+        (len(of_cohort) + index.roster.patient_of_id[patient_id], disorder_id, _gallery_query(index, patient_id))
+        for patient_id, disorder_id in own.items()
+        if disorder_id not in in_cohort and patient_id not in chosen
+    ]
+    if not known:
         require_enough(disorders=len(column_of), patients=0)
+    people, disorders, queries = zip(*known, strict=True)
     asked = searcher.asked(queries, method.fusion)
     times = [len(query.encodings.image_ids) if method.fusion == "none" else 1 for query in queries]
     found: list[Estimates] = []
@@ -122,12 +146,12 @@ def known_patients(
         np.concatenate([each.photos for each in found]),
         np.repeat([column_of.get(disorder_id, -1) for disorder_id in disorders], times),
         np.repeat(people, times),
-        len(chosen),
+        np.repeat(np.arange(len(queries)) < len(chosen), times),
     )
 
 
 def require_enough(*, disorders: int, patients: int) -> None:
-    """Refuses to learn from too few; `patients` are those who have somebody else with their disorder."""
+    """Refuses to learn from too few disorders or patients; only patients who share a disorder are counted."""
     if disorders < FEWEST_DISORDERS:
         raise InvalidCalibrationError(
             f"the gallery has {disorders} disorders: {FEWEST_DISORDERS} are needed to tell how sure a rank is"
@@ -142,9 +166,9 @@ def require_enough(*, disorders: int, patients: int) -> None:
 def _evenly_left_out(
     searcher: Searcher, asked: Sequence[AskedQuery], estimates: Iterable[Estimates]
 ) -> Iterator[Estimates]:
-    """Every disorder has one patient less for those who are left out of the gallery.
+    """Counts one patient less in every disorder, for queries whose own patient is left out of the gallery.
 
-    Their own really has. If the others kept theirs, the true disorder would be known by its missing patient.
+    Their own disorder really has one less. If the others did not, the missing patient would tell the true disorder.
     """
     left_out, start = np.array([len(query.own_patients) > 0 for query in asked]), 0
     for each in estimates:
@@ -155,7 +179,7 @@ def _evenly_left_out(
 
 
 def _drawn(labels: Sequence[Label], most: int, rng: np.random.Generator) -> dict[str, str]:
-    """The disorder of each patient who has one only, at most so many of a disorder."""
+    """Patients with one disorder, at most so many of each, drawn; and the disorder of each patient."""
     disorders_of: dict[str, set[str]] = {}
     for _, patient_id, disorder_id in labels:
         disorders_of.setdefault(patient_id, set()).add(disorder_id)

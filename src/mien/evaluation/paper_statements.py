@@ -125,11 +125,8 @@ def _splits(tables: Tables) -> Iterator[Finding]:
 
 
 def _patient_level(tables: Tables) -> Iterator[Finding]:
-    acc, freq, rare = (
-        _Accuracies(tables),
-        "Table 2, Section 4.1: GMDB-Multi-Freq: ",
-        "Table 2, Section 4.1: GMDB-Multi-Rare: ",
-    )
+    acc = _Accuracies(tables)
+    freq, rare = (f"Table 2, Section 4.1: {SET_NAMES[test_set]}: " for test_set in MULTI)
     frequent = [*acc.chains("multi-freq", [BASELINE, LATE]), *acc.chains("multi-freq", [BASELINE, EARLY])]
     yield order(freq + "both fusions above the baseline, top-1, 5 and 10", frequent)
     apart = abs(acc("multi-freq", LATE) - acc("multi-freq", EARLY))

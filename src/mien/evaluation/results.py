@@ -13,6 +13,7 @@ from mien.core.method import BASELINE, Method
 from mien.evaluation.accuracy import pooled_outcomes, tops
 from mien.evaluation.bootstrap import RESAMPLES, Interval, bootstrap_means, interval_of
 from mien.evaluation.comparison import Comparison, GalleryName, Ranks, SetName
+from mien.evaluation.evaluated_patients import PARTS
 from mien.evaluation.outcomes import MISSED
 
 TESTED_TOP = 5  # less noisy than top-1, more clinical than top-10
@@ -64,56 +65,47 @@ def evaluate(
     per_image: bool = False,
 ) -> list[Result]:
     """Every method on every set and gallery, beside one of them; all of a set on the same bootstrap draws."""
-    return [
-        result
-        for test_set in comparison.sets
-        if sets is None or test_set in sets
-        for gallery in galleries or comparison.galleries
-        for result in _results(comparison, methods, test_set, gallery, seed, against=against, per_image=per_image)
-    ]
+    chosen = [test_set for test_set in comparison.sets if sets is None or test_set in sets]
+    results = []
+    for test_set, gallery in product(chosen, galleries or comparison.galleries):
+        baseline = comparison.ranks(test_set, gallery, against)
+        ranks = [comparison.ranks(test_set, gallery, method) for method in methods]
+        of_baseline = tops(baseline, per_image=per_image)
+        images, patients, disorders = _mean_sizes(baseline)
+        of_tops: Sequence[Sequence[Interval | None]] = [[None] * len(methods)] * 2
+        if not per_image:  # the bootstrap is of the paper's measure
+            rng = np.random.default_rng([seed, zlib.crc32(f"{test_set} {gallery}".encode())])
+            of_tops = paired_intervals(baseline, ranks, tops=(1, TESTED_TOP), rng=rng)
+        for method, folds, *intervals in zip(methods, ranks, *of_tops, strict=True):
+            top1, top5 = (interval if interval and method != against else (None,) * 3 for interval in intervals)
+            found = tops(folds, per_image=per_image)
+            results.append(
+                Result(
+                    *(test_set, gallery, method, *found),
+                    against=str(against),
+                    delta_top1=found.top1 - of_baseline.top1,
+                    ci_low_top1=top1[0],
+                    ci_high_top1=top1[1],
+                    p_top1=top1[2],
+                    delta_top5=found.top5 - of_baseline.top5,
+                    ci_low_top5=top5[0],
+                    ci_high_top5=top5[1],
+                    p_top5=top5[2],
+                    images=images,
+                    patients=patients,
+                    disorders=disorders,
+                    folds=len(baseline),
+                )
+            )
+    return results
 
 
-def _results(
-    comparison: Comparison,
-    methods: Sequence[Method],
-    test_set: SetName,
-    gallery: GalleryName,
-    seed: int,
-    *,
-    against: Method,
-    per_image: bool,
-) -> Iterator[Result]:
-    baseline = comparison.ranks(test_set, gallery, against)
-    ranks = [comparison.ranks(test_set, gallery, method) for method in methods]
-    accuracies = [tops(folds, per_image=per_image) for folds in ranks]
-    of_baseline = tops(baseline, per_image=per_image)
-    of_top1: Sequence[Interval | None] = [None] * len(methods)
-    of_top5: Sequence[Interval | None] = [None] * len(methods)
-    if not per_image:  # the bootstrap is of the paper's measure
-        rng = np.random.default_rng([seed, zlib.crc32(f"{test_set} {gallery}".encode())])
-        of_top1, of_top5 = paired_intervals(baseline, ranks, tops=(1, TESTED_TOP), rng=rng)
-    for method, of_method, *intervals in zip(methods, accuracies, of_top1, of_top5, strict=True):
-        top1, top5 = (interval if interval and method != against else (None,) * 3 for interval in intervals)
-        yield Result(
-            *(test_set, gallery, method),
-            top1=of_method.top1,
-            top5=of_method.top5,
-            top10=of_method.top10,
-            top30=of_method.top30,
-            against=str(against),
-            delta_top1=of_method.top1 - of_baseline.top1,
-            ci_low_top1=top1[0],
-            ci_high_top1=top1[1],
-            p_top1=top1[2],
-            delta_top5=of_method.top5 - of_baseline.top5,
-            ci_low_top5=top5[0],
-            ci_high_top5=top5[1],
-            p_top5=top5[2],
-            images=float(np.mean([sum(len(case.images) for case in fold.cases) for fold in baseline])),
-            patients=float(np.mean([len(fold.cases) for fold in baseline])),
-            disorders=float(np.mean([len({case.disorder_id for case in fold.cases}) for fold in baseline])),
-            folds=len(baseline),
-        )
+def _mean_sizes(folds: Sequence[Ranks]) -> tuple[float, float, float]:
+    """Test images, patients and disorders in a fold, on average."""
+    images = np.mean([sum(len(patient.images) for patient in fold.patients) for fold in folds])
+    patients = np.mean([len(fold.patients) for fold in folds])
+    disorders = np.mean([len({patient.disorder_id for patient in fold.patients}) for fold in folds])
+    return float(images), float(patients), float(disorders)
 
 
 def paired_intervals(
@@ -124,7 +116,7 @@ def paired_intervals(
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> list[list[Interval]]:
-    """95 % intervals and p-values of the differences to the baseline in percentage points: for each top, each method.
+    """95 % intervals and p-values of the differences to the baseline, in points, for each top and each method.
 
     All are of the same draws.
     """
@@ -136,8 +128,8 @@ def paired_intervals(
     ]
     drawn = bootstrap_means(
         100 * np.array(differences),
-        of_baseline[0].folds_of_case,
-        of_baseline[0].disorder_of_case,
+        of_baseline[0].folds_of_patient,
+        of_baseline[0].disorder_of_patient,
         weight_of_disorder=of_baseline[0].weight_of_disorder,
         rng=rng,
         resamples=resamples,
@@ -163,15 +155,17 @@ class PatientRank(NamedTuple):
 def patient_ranks(comparison: Comparison, methods: Sequence[Method], image_ids: Sequence[str]) -> Iterator[PatientRank]:
     """What accuracies are means of: a row per ranking. `image_ids` are those of the compared encodings."""
     number_of_fold = {id(fold): number for number, fold in enumerate(comparison.folds)}
-    parts = [name for name in comparison.sets if not name.startswith("multi")]
+    parts = [name for name in comparison.sets if name in PARTS]
     for test_set, gallery, method in product(parts, comparison.galleries, methods):
         for fold in comparison.ranks(test_set, gallery, method):
-            images = [image for case in fold.cases for image in case.images]  # in the order of unfused rankings
-            for place, (rank, number) in enumerate(zip(fold.ranks.tolist(), fold.case_of_ranking, strict=True)):
-                case = fold.cases[number]
+            images = [
+                image for patient in fold.patients for image in patient.images
+            ]  # in the order of unfused rankings
+            for place, (rank, number) in enumerate(zip(fold.ranks.tolist(), fold.patient_of_ranking, strict=True)):
+                patient = fold.patients[number]
                 yield PatientRank(
-                    *(test_set, gallery, number_of_fold[id(fold.round)]),
-                    *(case.patient_id, case.disorder_id, len(case.images)),
+                    *(test_set, gallery, number_of_fold[id(fold.fold)]),
+                    *(patient.patient_id, patient.disorder_id, len(patient.images)),
                     image_ids[images[place]] if method.fusion == "none" else None,
                     str(method),
                     None if rank == MISSED else rank,
@@ -183,6 +177,8 @@ def not_in_gallery(comparison: Comparison) -> dict[GalleryName, list[str]]:
     missed: dict[GalleryName, set[str]] = {gallery: set() for gallery in comparison.galleries}
     for gallery, patient_ids in missed.items():
         for test_set in comparison.sets:
-            for ranks, case_of_ranking, cases, _ in comparison.ranks(test_set, gallery, BASELINE):
-                patient_ids |= {cases[case].patient_id for case in case_of_ranking[ranks == MISSED].tolist()}
+            for ranks, patient_of_ranking, patients, _ in comparison.ranks(test_set, gallery, BASELINE):
+                patient_ids |= {
+                    patients[patient].patient_id for patient in patient_of_ranking[ranks == MISSED].tolist()
+                }
     return {gallery: sorted(patient_ids) for gallery, patient_ids in missed.items()}

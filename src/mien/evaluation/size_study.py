@@ -1,18 +1,18 @@
 """Compares methods that know the size of a gallery with `full`, on any cohort and for any sizes of galleries.
 
-Patients are dealt into folds several times. The tuned method is fitted anew in each gallery, which its test patients
-are not in: so its gain is one that a new patient has.
+Patients are dealt into folds several times. The tuned method is fitted anew in each gallery. Test patients are not in
+it, so the gain is what a new patient can expect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from mien.core.arrays import Float64s, Ints
-from mien.core.cohort import Cohort, Query
+from mien.core.cohort import Cohort
 from mien.core.errors import InvalidCalibrationError
 from mien.core.method import FULL, Method
 from mien.core.progress import Progress, silent
@@ -20,9 +20,8 @@ from mien.core.ranking import searcher_of
 from mien.core.roster import Label
 from mien.core.study import Study
 from mien.evaluation.accuracy import numbered
-from mien.evaluation.bootstrap import RESAMPLES, bootstrap_means
-from mien.evaluation.evaluated_patients import cases_of
-from mien.evaluation.known_patients import unseen_by_encoder
+from mien.evaluation.bootstrap import RESAMPLES, bootstrap_means, interval_95
+from mien.evaluation.known_patients import estimates_of_tested, unseen_by_encoder
 from mien.evaluation.outcomes import MEASURES, mean_per_disorder, rank_measures, true_ranks
 from mien.evaluation.tuning import tune
 
@@ -52,7 +51,7 @@ class SizeStudyRow(NamedTuple):
 def size_study(
     studies: Sequence[Sequence[Study]], *, gallery_patients: str, seed: int = 1, progress: Progress = silent
 ) -> list[SizeStudyRow]:
-    """Of several cohorts, each dealt several times. They are pooled: disorders of one name are one disorder."""
+    """The rows of several cohorts, each dealt several times. They are pooled: an id is one disorder in all of them."""
     outcomes: dict[tuple[int, str, str], list[Float64s]] = {}  # by cohort, patient and disorder
     steps, total = 0, sum(len(study.folds) for of_cohort in studies for study in of_cohort)
     for cohort, of_cohort in enumerate(studies):
@@ -61,16 +60,16 @@ def size_study(
                 progress(steps, total)
                 steps += 1
                 gallery = Cohort.join(study.encodings, (*fold.frequent.gallery, *fold.rare.gallery))
-                for case, of_methods in _outcomes(study, gallery, (*fold.frequent.test, *fold.rare.test)):
-                    outcomes.setdefault((cohort, *case), []).append(of_methods)
+                for patient, of_methods in _outcomes(study, gallery, (*fold.frequent.test, *fold.rare.test)):
+                    outcomes.setdefault((cohort, *patient), []).append(of_methods)
     progress(total, total)
-    of_case = np.array([np.mean(each, axis=0) for each in outcomes.values()])  # (cases, measures, methods)
+    of_patient = np.array([np.mean(each, axis=0) for each in outcomes.values()])  # (patients, measures, methods)
     disorder = numbered([disorder_id for _, _, disorder_id in outcomes])
     rows = []
     for place, method in enumerate(METHODS):
         for column, measure in enumerate(MEASURES):
-            values = of_case[:, column, place]
-            difference = values - of_case[:, column, 0]
+            values = of_patient[:, column, place]
+            difference = values - of_patient[:, column, 0]
             mean, gain = (mean_per_disorder(of, disorder) for of in (values, difference))
             ranges = intervals(difference, disorder, seed=seed)
             counts = len(outcomes), len(studies[0])
@@ -78,24 +77,18 @@ def size_study(
     return rows
 
 
-def _outcomes(study: Study, gallery: Cohort, test: Sequence[Label]) -> list[tuple[tuple[str, str], Float64s]]:
-    """Of each test patient (measures, methods)."""
-    searcher, column_of = searcher_of(gallery), gallery.roster.disorder_of_id
+def _outcomes(study: Study, gallery: Cohort, test: Sequence[Label]) -> Iterator[tuple[tuple[str, str], Float64s]]:
+    """The measures (measures, methods) of each test patient, by patient and disorder."""
     try:
         others, trained = unseen_by_encoder(study)
         tuned = tune(gallery, cohort=others, trained=trained).method
     except InvalidCalibrationError:  # too few patients to learn from
         tuned = FULL
-    cases = [case for case in cases_of(test, study.row_of_image) if case.disorder_id in column_of]
-    queries = [Query(study.encodings.only(case.images), case.patient_id) for case in cases]
-    ranks: list[list[Ints]] = []
-    for estimates in searcher.estimates(searcher.asked(queries, FULL.fusion), FULL):
-        start = sum(len(each[0]) for each in ranks)
-        true = np.array([column_of[case.disorder_id] for case in cases[start : start + len(estimates.first_probe)]])
-        of_methods = (estimates.distances(method) for method in (FULL, SIZE_AWARE, tuned))
-        ranks.append([true_ranks(distances, true) for distances in of_methods])
-    found = rank_measures(np.concatenate(ranks, axis=1))  # (measures, methods, cases)
-    return [((case.patient_id, case.disorder_id), found[..., number]) for number, case in enumerate(cases)]
+    for patients, true, estimates in estimates_of_tested(study, test, searcher_of(gallery), FULL):
+        distances = [estimates.distances(method) for method in (FULL, SIZE_AWARE, tuned)]
+        found = rank_measures(np.array([true_ranks(of_method, true) for of_method in distances]))
+        for number, patient in enumerate(patients):
+            yield (patient.patient_id, patient.disorder_id), found[..., number]
 
 
 def intervals(differences: Float64s, disorder: Ints, *, seed: int) -> tuple[float, float, float, float]:
@@ -108,5 +101,4 @@ def intervals(differences: Float64s, disorder: Ints, *, seed: int) -> tuple[floa
         given += counts @ inside / len(inside) / (disorder.max() + 1)
     ones = np.ones(len(disorder), np.intp)
     [drawn] = bootstrap_means(differences[np.newaxis], ones, disorder, rng=rng)
-    (low, high), (low_drawn, high_drawn) = (np.quantile(of, [0.025, 0.975]).tolist() for of in (given, drawn))
-    return low, high, low_drawn, high_drawn
+    return *interval_95(given), *interval_95(drawn)

@@ -18,10 +18,10 @@ from mien.core.method import FULL, Method
 from mien.core.progress import Progress, silent
 from mien.core.ranking import AnyGallery, searcher_of
 from mien.core.scores.size_aware import size_aware_distance
-from mien.evaluation.bootstrap import bootstrap_means
-from mien.evaluation.evidence_model import PARTS, disorder_shares
+from mien.evaluation.bootstrap import bootstrap_means, interval_95
+from mien.evaluation.evidence_model import disorder_shares
 from mien.evaluation.folds import thinned
-from mien.evaluation.known_patients import MOST_PATIENTS, KnownPatients, index_of, known_patients, require_enough
+from mien.evaluation.known_patients import MOST_PATIENTS, PARTS, KnownPatients, index_of, known_patients, require_enough
 from mien.evaluation.outcomes import MEASURES, mean_per_disorder, rank_measures, true_ranks
 
 GALLERIES = 30  # thinned ones at most, until enough patients were asked about
@@ -52,7 +52,7 @@ class Gain(NamedTuple):
 
 
 class TunedMethod(NamedTuple):
-    """What was fitted, and what it gains on patients whom the fit has not seen, in galleries thinned from this one."""
+    """What was fitted, and its gain on patients whom the fit has not seen, in thinned galleries."""
 
     method: Method
     patients: int
@@ -69,9 +69,9 @@ def tune(
 ) -> TunedMethod:
     """The size-aware score whose terms fit a gallery, and its gain."""
     rng = np.random.default_rng([seed, 3])
-    known, group = asked_of_thinned(gallery, cohort=cohort, trained=trained, rng=rng, progress=progress)
+    known, group = known_patients_of_thinned(gallery, cohort=cohort, trained=trained, rng=rng, progress=progress)
     people, first, place = np.unique(known.person, return_index=True, return_inverse=True)
-    part = rng.permutation(np.arange(len(people)) % PARTS)[place]
+    part = known.random_parts(rng)
     gains = -rank_measures(true_ranks(known.distances, known.disorder))
     for number in range(PARTS):
         inside = part == number
@@ -81,13 +81,15 @@ def tune(
     of_person = np.array([np.bincount(place, shares * gain) / np.bincount(place, shares) for gain in gains])
     _, disorder = np.unique(known.disorder[first], return_inverse=True)
     drawn = bootstrap_means(of_person, np.ones(len(people), np.intp), disorder, rng=rng)
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=1).tolist()
-    means = [mean_per_disorder(of, disorder) for of in of_person]
+    found = [
+        Gain(measure, mean_per_disorder(gain, disorder), *interval_95(draws))
+        for measure, gain, draws in zip(MEASURES, of_person, drawn, strict=True)
+    ]
     method = Method(FULL.fusion, "size-aware", **size_terms(known, group)._asdict())
-    return TunedMethod(method, len(people), tuple(map(Gain, MEASURES, means, low, high)))
+    return TunedMethod(method, len(people), tuple(found))
 
 
-def asked_of_thinned(
+def known_patients_of_thinned(
     gallery: AnyGallery,
     *,
     rng: np.random.Generator,
@@ -95,10 +97,11 @@ def asked_of_thinned(
     trained: Collection[str] = (),
     progress: Progress = silent,
 ) -> tuple[KnownPatients, Ints]:
-    """Patients with `full` distances to thinned galleries without them; and numbers, one for each gallery and disorder.
+    """Patients with their `full` distances to thinned galleries, and a number for each gallery and disorder.
 
-    A thinned gallery has this one's numbers of patients, dealt anew among the disorders; but every disorder loses one
-    patient at least, so that who is asked about is known by no number. So disorders with one patient are not there.
+    A thinned gallery has this one's numbers of patients, dealt anew among the disorders. But every disorder loses one
+    patient at least: or the number of patients would give away which disorder the asked patient is missing from. So a
+    disorder with one patient is not in it.
     """
     index = index_of(gallery)
     roster, sizes = index.roster, index.roster.patients_of_disorder

@@ -18,7 +18,7 @@ from mien.evaluation.experiment_context import ExperimentContext, Tables, rows_o
 from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.findings import Finding
 from mien.evaluation.paper_statements import findings
-from mien.evaluation.side_by_side import as_finished
+from mien.evaluation.parallel import as_finished
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save

@@ -24,12 +24,12 @@ CLOSENESS = 0.05  # a centroid that is this much farther away has a third of the
 
 def disorder_map(index: GalleryIndex) -> dict[str, Place]:
     """The place of each disorder's patient-weighted centroid, found by t-SNE."""
-    from mien.evaluation.experiments.tsne import places_of  # noqa: PLC0415 scikit-learn is heavy
+    from mien.evaluation.experiments.tsne import tsne_positions  # noqa: PLC0415 scikit-learn is heavy
 
     disorders = index.roster.disorders
     if len(disorders) < FEWEST:
         return {}
-    places = places_of(index.patient_centroids[:], SEED)
+    places = tsne_positions(index.patient_centroids[:], SEED)
     return {disorder.disorder_id: place for disorder, place in zip(disorders, places, strict=True)}
 
 

@@ -13,6 +13,7 @@ from mien.core.embeddings import embedding_lengths
 from mien.core.method import BASELINE, Method
 from mien.core.roster import Label
 from mien.core.study import ImageFacts, Study
+from mien.evaluation.bootstrap import interval_95
 from mien.evaluation.comparison import SetName
 from mien.evaluation.evaluated_patients import EvaluatedPatient
 from mien.evaluation.experiment_context import ExperimentContext, Tables
@@ -54,10 +55,10 @@ def run(context: ExperimentContext) -> Tables:
     lines: list[Correlation] = []
     missing: list[MissingVariable] = []
     for test_set in context.multi_image_patients:
-        gains, values = _observations(context, test_set)
+        observations = _observations(context, test_set)
         for variable in VARIABLES:
-            known = [(gains[patient], values[patient][variable]) for patient in gains]
-            pairs = np.array([pair for pair in known if pair[1] is not None], dtype=np.float64).reshape(-1, 2)
+            known = [(of["gain"], of[variable]) for of in observations if of[variable] is not None]
+            pairs = np.array(known, dtype=np.float64).reshape(-1, 2)
             if reason := _why_missing(context.study, variable, pairs):
                 missing.append(MissingVariable(test_set, variable, reason))
             else:
@@ -78,37 +79,30 @@ def _why_missing(study: Study, variable: str, pairs: Float64s) -> str | None:
     return "the gain is the same for all patients" if len(np.unique(pairs[:, 0])) == 1 else None
 
 
-def _observations(
-    context: ExperimentContext, test_set: SetName
-) -> tuple[dict[str, float], dict[str, dict[str, float | None]]]:
+def _observations(context: ExperimentContext, test_set: SetName) -> list[dict[str, float | None]]:
     """Mean gain and mean variables of each patient, over folds and, of two, disorders."""
-    gains: dict[str, list[float]] = {}
-    values: dict[str, list[dict[str, float | None]]] = {}
+    found: dict[str, list[dict[str, float | None]]] = {}
     for before, after in zip(context.ranks(test_set, BASELINE), context.ranks(test_set, FUSED), strict=True):
         gallery: dict[str, list[Label]] = {}
-        for label in (*before.round.frequent_gallery, *before.round.rare_gallery):
+        for label in before.fold.unified_gallery:
             gallery.setdefault(label.disorder_id, []).append(label)
-        gain = mean_ranks(before, censored_at=CENSORED_AT) - mean_ranks(after, censored_at=CENSORED_AT)
-        for case, of_case in zip(before.cases, gain.tolist(), strict=True):
-            gains.setdefault(case.patient_id, []).append(of_case)
-            variables = _variables(context.study, case, gallery.get(case.disorder_id, []))
-            values.setdefault(case.patient_id, []).append(variables)
-    return (
-        {patient: float(np.mean(each)) for patient, each in gains.items()},
-        {patient: {name: _mean(one[name] for one in each) for name in VARIABLES} for patient, each in values.items()},
-    )
+        gains = mean_ranks([before], censored_at=CENSORED_AT) - mean_ranks([after], censored_at=CENSORED_AT)
+        for patient, gain in zip(before.patients, gains.tolist(), strict=True):
+            variables = _variables(context.study, patient, gallery.get(patient.disorder_id, []))
+            found.setdefault(patient.patient_id, []).append({"gain": gain, **variables})
+    return [{name: _mean(one[name] for one in each) for name in ("gain", *VARIABLES)} for each in found.values()]
 
 
-def _variables(study: Study, case: EvaluatedPatient, gallery: list[Label]) -> dict[str, float | None]:
-    facts = [study.facts_of_image.get(study.encodings.image_ids[row], ImageFacts()) for row in case.images]
+def _variables(study: Study, patient: EvaluatedPatient, gallery: list[Label]) -> dict[str, float | None]:
+    facts = [study.facts_of_image.get(study.encodings.image_ids[row], ImageFacts()) for row in patient.images]
     ages = [fact.age_years for fact in facts if fact.age_years is not None]
     gallery_facts = (study.facts_of_image.get(label.image_id, ImageFacts()) for label in gallery)
     gallery_ages = [fact.age_years for fact in gallery_facts if fact.age_years is not None]
     gaps = [abs(age - other) for age in ages for other in gallery_ages]
     sexes = {fact.sex for fact in facts if fact.sex}
-    lengths = embedding_lengths(study.encodings.embeddings[list(case.images)])
+    lengths = embedding_lengths(study.encodings.embeddings[list(patient.images)])
     return {
-        "images": float(len(case.images)),
+        "images": float(len(patient.images)),
         "age spread": max(ages) - min(ages) if len(ages) > 1 else None,
         "age gap to gallery": min(gaps, default=None),
         "mean age": _mean(ages),
@@ -130,5 +124,5 @@ def _correlation(test_set: SetName, variable: str, pairs: Float64s, rng: np.rand
     ranks -= ranks.mean(axis=1, keepdims=True)
     covariance = (ranks[..., 0] * ranks[..., 1]).sum(axis=1)
     spread = np.sqrt((ranks**2).sum(axis=1).prod(axis=1))
-    low, high = np.quantile(covariance[spread > 0] / spread[spread > 0], [0.025, 0.975]).tolist()
-    return Correlation(test_set, variable, float(found.statistic), low, high, float(found.pvalue), len(pairs))
+    interval = interval_95(covariance[spread > 0] / spread[spread > 0])
+    return Correlation(test_set, variable, float(found.statistic), *interval, float(found.pvalue), len(pairs))

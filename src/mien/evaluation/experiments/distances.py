@@ -51,16 +51,14 @@ def run(context: ExperimentContext) -> Tables:
 def distance_distributions(study: Study, rng: np.random.Generator) -> Tables:
     """The summary and the densities."""
     frequent, rare = study.folds[0]
-    galleries = {"intra-freq": frequent.gallery, "intra-rare": rare.gallery}
     groups: list[Group] = []
     densities: list[Density] = []
     inter_pairs = _inter_pairs(Roster.of_labels((*frequent.gallery, *rare.gallery)), rng)
     if not inter_pairs:
         return {"distances": [], "distance_densities": []}
     inter = _distances(study, inter_pairs)
-    for name, gallery in galleries.items():
-        pairs = _intra_pairs(gallery, rng)
-        if pairs:
+    for name, gallery in (("intra-freq", frequent.gallery), ("intra-rare", rare.gallery)):
+        if pairs := _intra_pairs(gallery, rng):
             intra = _distances(study, pairs)
             overlap = 100 * float(np.minimum(_density(intra), _density(inter)).sum() * (BINS[1] - BINS[0]))
             auc = float(mannwhitneyu(inter, intra).statistic) / (len(inter) * len(intra))

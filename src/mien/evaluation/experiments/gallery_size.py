@@ -48,7 +48,7 @@ def run(context: ExperimentContext) -> Tables:
             least = min(int(of_fold[of_fold > lower].min()) for of_fold in sizes if of_fold.max() > lower)
             patients = float(np.mean([chosen.sum() for chosen in inside]))
             for name, folds in folds_of.items():
-                chosen_folds = [fold for fold in map(only, folds, inside) if fold.cases]
+                chosen_folds = [fold for fold in map(only, folds, inside) if fold.patients]
                 lines.append(SizeLine(test_set, number, least, upper, patients, name, *tops(chosen_folds)[:3]))
             lower = upper
     return {"gallery_size": lines}
@@ -67,6 +67,6 @@ def quantile_bins(values: Ints, bins: int) -> list[int]:
 
 
 def _gallery_images(fold: Ranks) -> Ints:
-    """How many images each case's disorder has in the gallery."""
-    images = Counter(label.disorder_id for label in (*fold.round.frequent_gallery, *fold.round.rare_gallery))
-    return np.array([images[case.disorder_id] for case in fold.cases], dtype=np.intp)
+    """How many images each patient's disorder has in the gallery."""
+    images = Counter(label.disorder_id for label in fold.fold.unified_gallery)
+    return np.array([images[patient.disorder_id] for patient in fold.patients], dtype=np.intp)

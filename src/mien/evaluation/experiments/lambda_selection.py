@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from mien.core.fusion import FUSIONS
 from mien.core.method import Method
 from mien.evaluation.accuracy import Tops, accuracy, tops
-from mien.evaluation.comparison import Comparison, Ranks
+from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import validation_folds
 from mien.evaluation.experiment_context import ExperimentContext, Tables
 
@@ -78,7 +78,11 @@ def run(context: ExperimentContext) -> Tables:
     }
     return {
         "lambda_selection": lines,
-        "best_on_validation": [_best(lines, measure) for measure in (*IMPORTANCE, "objective")],
+        "best_on_validation": [
+            BestOnValidation(measure, best.centroid_weight, getattr(best, measure))
+            for measure in (*IMPORTANCE, "objective")
+            for best in [max(lines, key=attrgetter(measure))]
+        ],
         "validation_centroids": [
             CentroidLine(method.score, float(of_folds.mean()))
             for method, of_folds in top1.items()
@@ -91,26 +95,16 @@ def run(context: ExperimentContext) -> Tables:
     }
 
 
-def _best(lines: Sequence[LambdaLine], measure: str) -> BestOnValidation:
-    best = max(lines, key=lambda line: float(getattr(line, measure)))
-    return BestOnValidation(measure, best.centroid_weight, getattr(best, measure))
-
-
 def select_lambda(comparison: Comparison) -> list[LambdaLine]:
     """The grid; the best objective is selected, of equal ones the smallest lambda."""
     lines = []
     for method in METHODS:
         found = tops(comparison.ranks("freq", "unified", method))
-        lines.append(LambdaLine(method.parameters["lambda"], *found, weighted(found), selected=False))
+        lines.append(LambdaLine(method.parameters["lambda"], *found, objective(found), selected=False))
     best = max(lines, key=lambda line: line.objective)
     return [line._replace(selected=line == best) for line in lines]
 
 
-def objective(folds: Sequence[Ranks]) -> float:
-    """What a lambda is chosen by."""
-    return weighted(tops(folds))
-
-
-def weighted(accuracies: Tops) -> float:
-    """Mean of the accuracies, the early ranks first."""
+def objective(accuracies: Tops) -> float:
+    """What lambda is chosen by: a weighted mean of the accuracies, the early ranks first."""
     return sum(weight * accuracy for weight, accuracy in zip(IMPORTANCE.values(), accuracies, strict=True))

@@ -10,7 +10,7 @@ from mien.core.method import Method
 from mien.evaluation.accuracy import tops
 from mien.evaluation.comparison import SetName
 from mien.evaluation.experiment_context import ExperimentContext, Tables
-from mien.evaluation.experiments.lambda_selection import weighted
+from mien.evaluation.experiments.lambda_selection import objective
 from mien.evaluation.published import LAMBDA, PLATEAU_FROM
 
 STEPS = 100
@@ -41,12 +41,12 @@ class BestLambda(NamedTuple):
 
 
 def run(context: ExperimentContext) -> Tables:
-    """Embedding-level fusion, patient-weighted centroids, unified gallery."""
+    """Embedding-level fusion, patient-objective centroids, unified gallery."""
     lines: list[SensitivityLine] = []
     for method in METHODS:
         for test_set in context.sets:
             found = tops(context.ranks(test_set, method))
-            lines.append(SensitivityLine(test_set, method.parameters["lambda"], *found, weighted(found)))
+            lines.append(SensitivityLine(test_set, method.parameters["lambda"], *found, objective(found)))
     best = []
     for test_set in context.sets:
         of_set = [line for line in lines if line.set == test_set]

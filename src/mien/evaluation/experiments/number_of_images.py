@@ -11,7 +11,7 @@ import numpy as np
 
 from mien.core.arrays import Ints
 from mien.evaluation.accuracy import numbered
-from mien.evaluation.comparison import Comparison, Ranks, SetName
+from mien.evaluation.comparison import Comparison, Ranks, SetName, part_of
 from mien.evaluation.evaluated_patients import EvaluatedFold, EvaluatedPatient
 from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments.oracle import APPROACHES
@@ -36,10 +36,10 @@ class ImagesUsed(NamedTuple):
 
 
 class Subsets(NamedTuple):
-    """What was drawn of a fold's multi-image patients: each distinct subset is a case of its own."""
+    """What was drawn of a fold's multi-image patients: each distinct subset is compared as a patient of its own."""
 
-    cases: tuple[EvaluatedPatient, ...]
-    patient_of_case: Ints
+    subsets: tuple[EvaluatedPatient, ...]
+    patient_of_subset: Ints
     used: Ints  # images in it
     times: Ints  # that it was drawn
     images_of_patient: Ints
@@ -50,16 +50,16 @@ def run(context: ExperimentContext) -> Tables:
     """Nearest-image retrieval in the unified gallery, the mean over random subsets of each patient's images."""
     drawn = _draw(context)
     folds = [
-        EvaluatedFold(one.frequent_gallery, one.rare_gallery, *(drawn[id(cases)].cases for cases in one[2:]))
-        for one in context.comparison.folds
+        EvaluatedFold(*fold.galleries, *(drawn[id(patients)].subsets for patients in fold.patients.values()))
+        for fold in context.comparison.folds
     ]
     methods = tuple(APPROACHES.values())
     comparison = Comparison(context.study.encodings, folds, methods=methods, galleries=["unified"])
     lines: list[ImagesUsed] = []
     for test_set in context.multi_image_patients:
-        part: SetName = "freq" if test_set == "multi-freq" else "rare"
-        cases_of = [one.frequent_cases if part == "freq" else one.rare_cases for one in context.comparison.folds]
-        subsets = [of_fold for cases in cases_of if (of_fold := drawn[id(cases)]).cases]
+        part = part_of(test_set)
+        tested = [fold.patients[part] for fold in context.comparison.folds]
+        subsets = [of_fold for patients in tested if (of_fold := drawn[id(patients)]).subsets]
         for (approach, method), least in product(APPROACHES.items(), COHORTS):
             ranks = comparison.ranks(part, "unified", method)
             before: ImagesUsed | None = None
@@ -73,27 +73,29 @@ def run(context: ExperimentContext) -> Tables:
 
 
 def _draw(context: ExperimentContext) -> dict[int, Subsets]:
-    """By the identity of the cases, which folds may share; a case has the same subsets in all folds."""
+    """By the identity of the patients, which folds may share; a patient has the same subsets in all folds."""
     rng = context.rng("number of images")
-    every = {id(cases): cases for one in context.comparison.folds for cases in one[2:]}
+    every = {id(patients): patients for fold in context.comparison.folds for patients in fold.patients.values()}
     drawn: dict[EvaluatedPatient, Counter[tuple[int, ...]]] = {}
-    for case in sorted({case for cases in every.values() for case in cases if len(case.images) > 1}):
-        orders = rng.permuted(np.tile(case.images, (SUBSETS, 1)), axis=1)  # one order for all sizes
-        sizes = range(1, min(len(case.images), max(COHORTS)) + 1)
-        drawn[case] = Counter(tuple(row) for used in sizes for row in np.sort(orders[:, :used]).tolist())
-    return {key: _subsets([case for case in cases if case in drawn], drawn) for key, cases in every.items()}
+    for patient in sorted({patient for patients in every.values() for patient in patients if len(patient.images) > 1}):
+        orders = rng.permuted(np.tile(patient.images, (SUBSETS, 1)), axis=1)  # one order for all sizes
+        sizes = range(1, min(len(patient.images), max(COHORTS)) + 1)
+        drawn[patient] = Counter(tuple(row) for used in sizes for row in np.sort(orders[:, :used]).tolist())
+    return {key: _subsets([each for each in of if each in drawn], drawn) for key, of in every.items()}
 
 
-def _subsets(cases: Sequence[EvaluatedPatient], drawn: Mapping[EvaluatedPatient, Counter[tuple[int, ...]]]) -> Subsets:
-    subsets = [
-        (patient, len(images), times, case._replace(images=images))
-        for patient, case in enumerate(cases)
-        for images, times in drawn[case].items()
+def _subsets(
+    patients: Sequence[EvaluatedPatient], drawn: Mapping[EvaluatedPatient, Counter[tuple[int, ...]]]
+) -> Subsets:
+    found = [
+        (number, len(images), times, patient._replace(images=images))
+        for number, patient in enumerate(patients)
+        for images, times in drawn[patient].items()
     ]
-    patient, used, times = np.array([numbers for *numbers, _ in subsets], dtype=np.intp).reshape(-1, 3).T
-    images_of_patient = np.array([len(case.images) for case in cases], dtype=np.intp)
-    disorder_of_patient = numbered([case.disorder_id for case in cases])
-    return Subsets(tuple(case for *_, case in subsets), patient, used, times, images_of_patient, disorder_of_patient)
+    numbers, used, times = np.array([each[:3] for each in found], dtype=np.intp).reshape(-1, 3).T
+    images_of_patient = np.array([len(patient.images) for patient in patients], dtype=np.intp)
+    disorder_of_patient = numbered([patient.disorder_id for patient in patients])
+    return Subsets(tuple(each[3] for each in found), numbers, used, times, images_of_patient, disorder_of_patient)
 
 
 def _accuracies(
@@ -106,9 +108,9 @@ def _accuracies(
         cohort = drawn.images_of_patient >= least
         patients.append(int(cohort.sum()))
         for accuracies, top in zip(found, (1, 5), strict=True) if cohort.any() else ():
-            outcomes = patient_outcomes(fold.ranks, fold.case_of_ranking, top=top)
+            outcomes = patient_outcomes(fold.ranks, fold.patient_of_ranking, top=top)
             weights = outcomes * drawn.times * (drawn.used == used) / SUBSETS
-            mean_outcomes = np.bincount(drawn.patient_of_case, weights=weights).astype(np.float64)
+            mean_outcomes = np.bincount(drawn.patient_of_subset, weights=weights).astype(np.float64)
             accuracies.append(100 * mean_per_disorder(mean_outcomes[cohort], drawn.disorder_of_patient[cohort]))
     top1, top5 = (float(np.mean(accuracies)) if accuracies else 0.0 for accuracies in found)
     return top1, top5, float(np.mean(patients))

@@ -68,16 +68,16 @@ def run(context: ExperimentContext) -> Tables:
 
 
 def best_image_ranks(fold: Ranks) -> Ranks:
-    """One ranking per case, that of the image with the best rank of the true disorder."""
-    first = np.searchsorted(fold.case_of_ranking, np.arange(len(fold.cases)))
-    return fold._replace(ranks=np.minimum.reduceat(fold.ranks, first), case_of_ranking=np.arange(len(fold.cases)))
+    """One ranking per patient, that of the image with the best rank of the true disorder."""
+    first = np.searchsorted(fold.patient_of_ranking, np.arange(len(fold.patients)))
+    return fold._replace(ranks=np.minimum.reduceat(fold.ranks, first), patient_of_ranking=np.arange(len(fold.patients)))
 
 
 def against(fold: Ranks, best: Ranks) -> list[float]:
-    """Shares of cases that rank better than, the same as and worse than the best image.
+    """Shares of patients that rank better than, the same as and worse than the best image.
 
-    A case with several rankings counts as the expectation over one of them.
+    A patient with several rankings counts as the expectation over one of them.
     """
-    rivals: Ints = best.ranks[fold.case_of_ranking]
-    weights = 1 / np.bincount(fold.case_of_ranking)[fold.case_of_ranking] / len(fold.cases)
+    rivals: Ints = best.ranks[fold.patient_of_ranking]
+    weights = 1 / np.bincount(fold.patient_of_ranking)[fold.patient_of_ranking] / len(fold.patients)
     return [float(weights[wins].sum()) for wins in (fold.ranks < rivals, fold.ranks == rivals, fold.ranks > rivals)]

@@ -58,18 +58,18 @@ def run(context: ExperimentContext) -> Tables:
     if "multi-freq" not in context.sets:
         return nothing
     single, full = (context.ranks("multi-freq", method)[0] for method in (BASELINE, FULL))
-    ranks_of = [single.ranks[single.case_of_ranking == case] for case in range(len(single.cases))]
+    ranks_of = [single.ranks[single.patient_of_ranking == patient] for patient in range(len(single.patients))]
     before = np.array([ranks[_middle(ranks)] for ranks in ranks_of])
     gains = np.minimum(before, CENSORED_AT) - np.minimum(full.ranks, CENSORED_AT)
     improved = np.flatnonzero(gains > 0)
     if not len(improved):
         return nothing
     chosen = improved[_middle(gains[improved])]
-    case = single.cases[chosen]
-    labels = (*single.round.frequent_gallery, *single.round.rare_gallery)
+    patient = single.patients[chosen]
+    labels = single.fold.unified_gallery
     gallery = Cohort.join(context.study.encodings, labels, context.study.disorders)
-    query = Query(context.study.encodings.only(case.images), case.patient_id)
-    return _overview(gallery, query, case.disorder_id, _middle(ranks_of[chosen]))
+    query = Query(context.study.encodings.only(patient.images), patient.patient_id)
+    return _overview(gallery, query, patient.disorder_id, _middle(ranks_of[chosen]))
 
 
 def _middle(values: Ints) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -63,25 +64,25 @@ def run(context: ExperimentContext) -> Tables:
         for stage, folds in folds_of.items():
             states[stage], line = _compare(test_set, stage, folds, folds_of["baseline"])
             changes.append(line)
-        for before, after in pairwise(STAGES):
-            for state, name in STATES.items():
-                for next_state, next_name in STATES.items():
-                    both = (states[before] == state) & (states[after] == next_state)
-                    flows.append(Flow(test_set, before, after, name, next_name, _percent(both)))
+        for (before, after), state, next_state in product(pairwise(STAGES), STATES, STATES):
+            both = (states[before] == state) & (states[after] == next_state)
+            flows.append(Flow(test_set, before, after, STATES[state], STATES[next_state], _percent(both)))
     return {"rank_changes": changes, "rank_flows": flows}
 
 
-def mean_ranks(fold: Ranks, *, censored_at: int | None = None) -> Float64s:
-    """Mean rank of each case over its rankings, ranks censored first."""
-    ranks = fold.ranks if censored_at is None else np.minimum(fold.ranks, censored_at)
-    means: Float64s = np.bincount(fold.case_of_ranking, weights=ranks) / np.bincount(fold.case_of_ranking)
-    return means
+def mean_ranks(folds: Sequence[Ranks], *, censored_at: int | None = None) -> Float64s:
+    """Mean rank of each patient of each fold over their rankings, ranks censored first."""
+    means = []
+    for fold in folds:
+        ranks = fold.ranks if censored_at is None else np.minimum(fold.ranks, censored_at)
+        means.append(np.bincount(fold.patient_of_ranking, weights=ranks) / np.bincount(fold.patient_of_ranking))
+    return np.concatenate(means)
 
 
 def _compare(test_set: SetName, stage: str, folds: list[Ranks], baseline: list[Ranks]) -> tuple[Ints, Change]:
-    median = float(np.median(_mean_ranks_of(folds, None)))
+    median = float(np.median(mean_ranks(folds)))
     censored, uncensored = (_signs(folds, baseline, censored_at) for censored_at in (CENSORED_AT, None))
-    has_one_image = np.array([len(case.images) == 1 for fold in folds for case in fold.cases])
+    has_one_image = np.array([len(patient.images) == 1 for fold in folds for patient in fold.patients])
     return censored, Change(
         test_set,
         stage,
@@ -96,13 +97,9 @@ def _compare(test_set: SetName, stage: str, folds: list[Ranks], baseline: list[R
 
 
 def _signs(folds: list[Ranks], baseline: list[Ranks], censored_at: int | None) -> Ints:
-    """-1 where a case ranks better than with the baseline, 1 where worse."""
-    signs = np.sign(_mean_ranks_of(folds, censored_at) - _mean_ranks_of(baseline, censored_at))
+    """-1 where a patient ranks better than with the baseline, 1 where worse."""
+    signs = np.sign(mean_ranks(folds, censored_at=censored_at) - mean_ranks(baseline, censored_at=censored_at))
     return signs.astype(np.intp)
-
-
-def _mean_ranks_of(folds: list[Ranks], censored_at: int | None) -> Float64s:
-    return np.concatenate([mean_ranks(fold, censored_at=censored_at) for fold in folds])
 
 
 def _percent(which: Bools) -> float:

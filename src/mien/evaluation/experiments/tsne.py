@@ -49,12 +49,12 @@ def run(context: ExperimentContext) -> Tables:
         name = roster.disorders[disorder]
         cohort = "most frequent" if place < len(most) else "less frequent"
         points += [(name.disorder_id, name.name, cohort, kind) for kind in ["image"] * len(raw) + ["centroid"]]
-    places = places_of(np.concatenate(rows), context.seed, iterations=ITERATIONS)
-    return {"tsne": [Point(*point, x, y) for point, (x, y) in zip(points, places, strict=True)]}
+    positions = tsne_positions(np.concatenate(rows), context.seed, iterations=ITERATIONS)
+    return {"tsne": [Point(*point, x, y) for point, (x, y) in zip(points, positions, strict=True)]}
 
 
-def places_of(rows: np.ndarray, seed: int, *, iterations: int = 1000) -> list[tuple[float, float]]:
-    """Where rows stand on a map of two dimensions that keeps neighbours together."""
+def tsne_positions(rows: np.ndarray, seed: int, *, iterations: int = 1000) -> list[tuple[float, float]]:
+    """Positions of rows on a map of two dimensions that keeps neighbours together (t-SNE)."""
     # one thread: the order in which threads add up would change the map from run to run
     with threadpool_limits(1):
         components = min(COMPONENTS, *rows.shape)

@@ -1,4 +1,4 @@
-"""Distances of test images and fused patients to the disorders of all galleries, a table for each block of cases."""
+"""Distances of test images and fused patients to the disorders of all galleries: a table for each block of patients."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from mien.evaluation.probe_rows import Probe, ProbeRows
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB
 MOST_PROBES = 1024  # progress is told between two blocks, and a block travels to every part
 ROWS_SCORED = 64  # at a time: they stay in the cache
-CASES_RANKED = 64
+PATIENTS_RANKED = 64
 GROUPS_PER_QUESTION = 256  # whose sums are held at a time
 
 ScoredProbe = tuple[Probe, int]  # and how many photos the patient has
 
 
-def probes_of(case: EvaluatedPatient, fusion: str) -> list[ScoredProbe]:
-    """What of a case is ranked: each image, by itself or as one of several, or all of them fused.
+def probes_of(patient: EvaluatedPatient, fusion: str) -> list[ScoredProbe]:
+    """What is ranked of a patient: each image, by itself or as one of several, or all of them fused.
 
     >>> probes_of(EvaluatedPatient("p", "A", (3, 5)), "distance")
     [((3,), 2), ((5,), 2)]
     """
     if fusion == "embedding":
-        return [(case.images, len(case.images))]
-    return [((image,), len(case.images) if fusion == "distance" else 1) for image in case.images]
+        return [(patient.images, len(patient.images))]
+    return [((image,), len(patient.images) if fusion == "distance" else 1) for image in patient.images]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Distances (probes, groups) of the cases of a block, a group's images reduced to one distance."""
+class DistanceTable:
+    """Distances (probes, groups) of the patients of a block, a group's images reduced to one distance."""
 
-    cases: Sequence[EvaluatedPatient]
+    patients: Sequence[EvaluatedPatient]
     row_of_probe: dict[Probe, int]
     groups: Ints  # sorted
     gallery_images: Ints  # of each group
@@ -57,8 +57,8 @@ class Table:
     nearest_means: dict[bytes, Floats]  # by the numbers of images that are averaged
 
     def scored(self, method: Method) -> tuple[dict[ScoredProbe, int], Floats]:
-        """The distances by a method of what is ranked of the cases, in rows; and the row of each."""
-        probes = {probe: None for case in self.cases for probe in probes_of(case, method.fusion)}
+        """What is ranked of the patients: the row of each probe, and its distances by a method."""
+        probes = {probe: None for patient in self.patients for probe in probes_of(patient, method.fusion)}
         row_of = {probe: row for row, probe in enumerate(probes)}
         rows = np.array([self.row_of_probe[probe] for probe, _ in probes], dtype=np.intp)
         photos = np.array([count for _, count in probes], dtype=np.intp)[:, np.newaxis]
@@ -84,22 +84,22 @@ class Table:
     def ranks(
         self,
         scored: tuple[dict[ScoredProbe, int], Floats],
-        cases: Sequence[EvaluatedPatient],
+        patients: Sequence[EvaluatedPatient],
         true_column: Ints,
         in_list: Float32s,
         fusion: str,
     ) -> Ints:
-        """Ranks (lists, rankings) of the cases' disorders by scored distances: one for each case, or for each image.
+        """Ranks (lists, rankings) of the patients' disorders: one ranking for each patient, or for each image.
 
-        `true_column` says which column each case's disorder has, -1 where it has none; `in_list` (columns, lists) which
-        columns a list has.
+        `scored` is what `scored` returns. `true_column` is the column of each patient's disorder, -1 where it has none;
+        `in_list` (columns, lists) says which columns a list has.
         """
         row_of, distances_of = scored
         ranks = []
-        for start in range(0, len(cases), CASES_RANKED):
-            some, columns = cases[start : start + CASES_RANKED], true_column[start : start + CASES_RANKED]
-            images = np.array([len(case.images) for case in some], dtype=np.intp)
-            distances = distances_of[[row_of[probe] for case in some for probe in probes_of(case, fusion)]]
+        for start in range(0, len(patients), PATIENTS_RANKED):
+            some, columns = patients[start : start + PATIENTS_RANKED], true_column[start : start + PATIENTS_RANKED]
+            images = np.array([len(patient.images) for patient in some], dtype=np.intp)
+            distances = distances_of[[row_of[probe] for patient in some for probe in probes_of(patient, fusion)]]
             if fusion == "distance":
                 distances = fuse_distances(distances, np.cumsum(images) - images)
             columns = np.repeat(columns, images) if fusion == "none" else columns
@@ -144,7 +144,7 @@ class Comparer:
             passing += 2 * int(self.groups.sizes.sum())  # once as parts answer, once joined
         return max(1, min(MOST_PROBES, NUMBERS_PER_BLOCK // (kept + passing)))
 
-    def table(self, cases: Sequence[EvaluatedPatient], probes: Sequence[Probe], groups: Ints) -> Table:
+    def table(self, patients: Sequence[EvaluatedPatient], probes: Sequence[Probe], groups: Ints) -> DistanceTable:
         """The distances of a block's probes to the groups that they meet."""
         rows = ProbeRows.of(self.encodings.embeddings, probes)
         ask = partial(GalleryImages.distances, rows=rows, groups=groups, each=bool(self.neighbours))
@@ -155,30 +155,32 @@ class Comparer:
             for kind, of_kind in self.centroid_rows.items()
         }
         row_of_probe = {probe: row for row, probe in enumerate(probes)}
-        images, patients = self.groups.sizes[groups], self.groups.patients[groups]
+        gallery_images, gallery_patients = self.groups.sizes[groups], self.groups.patients[groups]
         counts = [of_all[groups] for of_all in self.neighbours]
-        means = means_of_nearest(found.each, np.cumsum(images) - images, counts) if counts else []
+        means = means_of_nearest(found.each, np.cumsum(gallery_images) - gallery_images, counts) if counts else []
         by_counts = {of.tobytes(): mean.round(DECIMALS) for of, mean in zip(counts, means, strict=True)}
-        return Table(cases, row_of_probe, groups, images, patients, found.nearest, centroid, by_counts)
+        return DistanceTable(
+            patients, row_of_probe, groups, gallery_images, gallery_patients, found.nearest, centroid, by_counts
+        )
 
 
 def blocks_of(
-    cases: Iterable[EvaluatedPatient], most_probes: int, *, fused: bool = True
+    patients: Iterable[EvaluatedPatient], most_probes: int, *, fused: bool = True
 ) -> Iterator[tuple[list[EvaluatedPatient], list[Probe]]]:
-    """Cases one after the other in blocks, each with its distinct probes, fused ones if asked; a case is in one block.
+    """Patients one after the other in blocks, each with its distinct probes, fused ones if asked.
 
-    >>> cases = [EvaluatedPatient("p", "A", (0, 1)), EvaluatedPatient("q", "A", (2,)), EvaluatedPatient("r", "B", (3,))]
-    >>> [(len(block), probes) for block, probes in blocks_of(cases, 4)]
+    >>> one, two, three = (EvaluatedPatient(*of) for of in [("p", "A", (0, 1)), ("q", "A", (2,)), ("r", "B", (3,))])
+    >>> [(len(block), probes) for block, probes in blocks_of([one, two, three], 4)]
     [(2, [(0,), (1,), (0, 1), (2,)]), (1, [(3,)])]
     """
     block: list[EvaluatedPatient] = []
     probes: dict[Probe, None] = {}
-    for case in cases:
-        own = dict.fromkeys([*((image,) for image in case.images), *[case.images] * fused])
+    for patient in patients:
+        own = dict.fromkeys([*((image,) for image in patient.images), *[patient.images] * fused])
         if block and len(probes | own) > most_probes:
             yield block, list(probes)
             block, probes = [], {}
-        block.append(case)
+        block.append(patient)
         probes |= own
     if block:
         yield block, list(probes)

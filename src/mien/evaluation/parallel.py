@@ -1,4 +1,4 @@
-"""Work on all cores of this machine, in threads: numpy lets go of Python's lock while it computes."""
+"""Parallel work on all cores of this machine, in threads: numpy releases Python's lock while it computes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """The result for each item, in order; each core works on an item of its own.
 
-    At most one more is done ahead of those that are worked on, because results take memory.
+    Results take memory, so at most one waits beside those that are worked on.
 
-    >>> list(side_by_side(abs, [-1, 2, -3]))
+    >>> list(in_parallel(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
     cores = os.cpu_count() or 1
@@ -36,7 +36,7 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
 
 
 def as_finished(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Each item with its result, in the order in which these are there.
+    """Each item with its result, whichever is finished first.
 
     >>> sorted(as_finished(abs, [-1, 2, -3]))
     [(-3, 3), (-1, 1), (2, 2)]
@@ -48,7 +48,7 @@ def as_finished(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterat
 
 
 def _blas_on_one_core() -> AbstractContextManager[Any]:
-    """Keeps products to one core each: two products on all cores would wait for each other."""
+    """Keeps each matrix product on one core: two products on all cores would wait for each other."""
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 an extra, and the command line loads this module
 
     limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
