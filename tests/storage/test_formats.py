@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mien import Disorder, Label
 from mien.core.errors import InvalidFileError
 from mien.storage.formats import read_encodings
+from mien.storage.formats.cohort_columns import read_column
 from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.loading import Source, load_cohort, load_queries
 
@@ -331,3 +332,9 @@ def test_files_that_are_no_tables_get_their_own_advice(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InvalidFileError, match="not a regular file"):
         read_encodings(tmp_path / "pipe")
+
+
+def test_a_column_of_a_cohort_table_may_be_that_of_the_images(tmp_path):
+    pq.write_table(pa.table({"image_id": ["1", "2"], "clinic": ["Bonn", None]}), tmp_path / "cohort.parquet")
+    assert read_column(tmp_path / "cohort.parquet", "image_id") == {"1": "1", "2": "2"}
+    assert read_column(tmp_path / "cohort.parquet", "clinic") == {"1": "Bonn"}

@@ -73,7 +73,9 @@ def index_of(gallery: AnyGallery) -> GalleryIndex:
     """The one index of a gallery; several parts have none."""
     index = gallery if isinstance(gallery, GalleryIndex) else getattr(gallery, "index", None)
     if not isinstance(index, GalleryIndex):
-        raise InvalidCalibrationError("several galleries in one cannot be calibrated: build one gallery of them")
+        raise InvalidCalibrationError(
+            "several galleries are given, and this needs one: build one of all their patients"
+        )
     return index
 
 

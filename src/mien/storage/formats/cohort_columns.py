@@ -43,7 +43,7 @@ def _pairs(path: Path, column: str) -> tuple[list[tuple[str, str]] | None, list[
         names = pq.read_schema(path).names
         if column not in names:
             return None, names
-        table = pq.read_table(path, columns=["image_id", column])
+        table = pq.read_table(path, columns=list({"image_id", column}))
         cells = zip(*(table.column(name).to_pylist() for name in ("image_id", column)), strict=True)
         return [(str(image_id), str(value)) for image_id, value in cells if value not in {None, ""}], names
     text = read_table(path)
