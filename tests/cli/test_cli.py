@@ -434,7 +434,7 @@ def test_bench_prints_every_ratio(mien, monkeypatch):
     code, out, _ = mien("bench", "--size", "0.002", "--json")
     assert code == 0
     lines = json.loads(out)["lines"]
-    assert len(lines) == (19 if stored_encoder(DEFAULT).missing() else 24)
+    assert len(lines) == (20 if stored_encoder(DEFAULT).missing() else 25)
     assert all(line["ratio"] > 0 for line in lines)
 
 
