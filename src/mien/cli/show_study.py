@@ -53,7 +53,7 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
         chosen = [result for result in results if (result.set, result.gallery) == (test_set, gallery)]
         beside = published and gallery == "unified"
         table = Table(
-            title=f"[bold]{test_set}, {gallery} gallery[/] [dim]({_size(chosen[0])})[/]",
+            title=f"[bold]{test_set}, {gallery} gallery[/] [dim](tested: {_size(chosen[0])})[/]",
             title_justify="left",
             title_style="",
             box=None,
