@@ -55,9 +55,8 @@ def _bare_products(study: Study, folds: tuple[EvaluatedFold, ...]) -> Callable[[
     """Each distinct test image and fused patient times each distinct gallery image, and the same for validation."""
     patients = {patient for one in folds for patient in (*one.frequent_patients, *one.rare_patients)}
     images = sorted({image for patient in patients for image in patient.images})
-    fused = [
-        patient.images[0] for patient in sorted(patients) if len(patient.images) > 1
-    ]  # as many rows, whichever they are
+    # as many rows as there are fused patients, whichever they are
+    fused = [patient.images[0] for patient in sorted(patients) if len(patient.images) > 1]
     gallery_of_all = {label for one in folds for label in (*one.frequent_gallery, *one.rare_gallery)}
     gallery = _unit(study, sorted({study.row_of_image[label.image_id] for label in gallery_of_all}))
     tested = _unit(study, images + fused)

@@ -60,7 +60,7 @@ class ScannedGallery(NamedTuple):
     neighbours: Ints  # how many nearest images count
     threshold: Float32s  # no image farther than this is one of them
 
-    def near(self, method: Method, top: int | None) -> Bools:
+    def candidates(self, method: Method, top: int | None) -> Bools:
         """Which disorders (queries, disorders) can be among the first `top` of a query, by the bounds."""
         first_of_query = self.question.first_probe
         if top is None:

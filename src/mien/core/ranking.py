@@ -45,10 +45,11 @@ def searcher_of(gallery: AnyGallery) -> Searcher:
 
 def as_queries(queries: Query | Iterable[Query]) -> list[Query]:
     """One query or several as a list; anything else is refused."""
-    several = isinstance(queries, Iterable)
-    asked = list(queries) if isinstance(queries, Iterable) else [queries]
+    if isinstance(queries, Iterable):
+        asked, name = list(queries), f"query, in a {type(queries).__name__}"
+    else:
+        asked, name = [queries], "query"
     for query in asked:
-        name = f"query, in a {type(queries).__name__}" if several else "query"
         require(query, Query, name, "Query.of(embeddings), or a list of them")
     return asked
 

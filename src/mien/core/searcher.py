@@ -121,12 +121,12 @@ class Searcher:
             fine = every and len(question.rows) >= FEW_PROBES and not calibration
             scanned = self._scan(question, method, fine=fine)
             estimates = scanned.estimates if calibration else None
-            scanned, near = self._shortlist(scanned, method, None if every else top)
-            for asked, of_query in zip(batch, near, strict=True):
+            scanned, shortlist = self._shortlist(scanned, method, None if every else top)
+            for asked, of_query in zip(batch, shortlist, strict=True):
                 if not of_query.any():
                     whose = f"the own patient of {asked.query}"
                     raise EmptyGalleryError(f"every gallery image belongs to {whose}: nothing to rank")
-            pairs = self._measure(scanned, method, *np.nonzero(near[question.query_of_probe]))
+            pairs = self._measure(scanned, method, *np.nonzero(shortlist[question.query_of_probe]))
             lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
             found = [
                 Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
@@ -211,18 +211,18 @@ class Searcher:
 
         Centroids are measured here: they are few, and most disorders that a scan leaves are out by theirs.
         """
-        question, near = scanned.question, scanned.near(method, top)
-        if top is not None and np.count_nonzero(near) > MANY_LEFT * near.size:
+        question, candidates = scanned.question, scanned.candidates(method, top)
+        if top is not None and np.count_nonzero(candidates) > MANY_LEFT * candidates.size:
             scanned = self._scan(question, method, fine=True)
-            near = scanned.near(method, top)
-        probe, disorder = np.nonzero(near[question.query_of_probe])
+            candidates = scanned.candidates(method, top)
+        probe, disorder = np.nonzero(candidates[question.query_of_probe])
         # what is left of a disorder without the own patient was measured already
         whole = scanned.lower.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
         probe, disorder = probe[whole], disorder[whole]
         measured = self.centroids(question.centroid).distances(disorder, question.rows, probe)
         for evidence in (scanned.lower, scanned.upper):
             evidence.centroid[probe, disorder] = measured
-        return scanned, near & scanned.near(method, top)
+        return scanned, candidates & scanned.candidates(method, top)
 
     def _measure(self, scanned: ScannedGallery, method: Method, probe: Ints, disorder: Ints) -> MeasuredPairs:
         """Exact distances of probes and disorders of a shortlist, and the score of them."""
