@@ -13,7 +13,6 @@ from scipy.stats import false_discovery_control, kstest
 
 from mien.core.arrays import Bools, Ints
 from mien.core.embeddings import mean_cosine_distance
-from mien.core.progress import silent
 from mien.evaluation.cohort_analysis import FALSE_DISCOVERIES
 from mien.evaluation.cohort_controls import Controls, controls_of
 from mien.evaluation.group_statistics import (
@@ -25,6 +24,7 @@ from mien.evaluation.group_statistics import (
     random_groups,
     separation,
 )
+from mien.progress import silent
 from mien.storage.loading import Source, load_cohort
 
 SIZES = (3, 5, 10)

@@ -16,16 +16,17 @@ import mien
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mien"
 FLOORS = {  # imports point downwards only
-    "cli": 5,
-    "benchmark": 4,
-    "service": 3,
-    "cluster": 2,
-    "report": 2,
-    "training": 2,
-    "encoding": 1,
-    "evaluation": 1,
-    "simulation": 1,
-    "storage": 1,
+    "cli": 6,
+    "benchmark": 5,
+    "service": 4,
+    "cluster": 3,
+    "report": 3,
+    "training": 3,
+    "encoding": 2,
+    "evaluation": 2,
+    "simulation": 2,
+    "storage": 2,
+    "answers": 1,
     "core": 0,
 }
 
@@ -57,18 +58,26 @@ def test_imports_point_downwards(path):
             assert other == room or FLOORS[other] < FLOORS[room], f"{room} must not look into {other}"
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "core").rglob("*.py")), ids=lambda path: path.name)
-def test_the_core_knows_numpy_and_nothing_else(path):
+PURE = sorted([*(PACKAGE / "core").rglob("*.py"), *(PACKAGE / "answers").rglob("*.py")])
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda path: path.name)
+def test_core_and_answers_know_numpy_and_nothing_else(path):
     for node in ast.walk(ast.parse(path.read_text())):
         names = [node.module] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for top in (name.split(".")[0] for name in names):
-            if path.name == "answers.py" and top == "pyarrow":
+            if path.name == "answer.py" and top == "pyarrow":
                 continue  # for whoever asks for a table
             if path.name == "byte_products.py" and top in {"numkong", "os"}:
                 continue  # the one place that knows the machine's instructions and cores
             assert top in {"mien", "numpy", *sys.stdlib_module_names}
             assert top not in {"io", "logging", "os", "pathlib", "random", "sqlite3", "time"}
+
+
+@pytest.mark.parametrize("name", ["errors.py", "extras.py", "progress.py", "version.py"])
+def test_what_every_room_uses_looks_into_none(name):
+    assert not [*imported_rooms(PACKAGE / name)]
 
 
 def test_importing_mien_loads_nothing_heavier_than_numpy():
@@ -158,7 +167,7 @@ def test_the_architecture_names_files_that_exist():
 
 
 def test_every_error_is_a_mien_error():
-    from mien.core import errors
+    from mien import errors
 
     raised = [thing for thing in vars(errors).values() if isinstance(thing, type) and issubclass(thing, Exception)]
     assert all(issubclass(error, mien.MienError) for error in raised)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from mien.core.answers import RankedDisorder, Ranking
-from mien.core.calibration import Calibration
+from mien.answers.answer import RankedDisorder, Ranking
+from mien.answers.calibration import Calibration
+from mien.answers.genes import rank_genes
+from mien.answers.ranking import rank
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
-from mien.core.errors import MienError
-from mien.core.genes import rank_genes
 from mien.core.method import BASELINE, FULL, Method
-from mien.core.ranking import rank
 from mien.core.roster import Disorder, Label, Roster
 from mien.core.scores import Evidence, Parameter, Score
 from mien.core.study import Study
+from mien.errors import MienError
 from mien.front_door import calibrate, cohort, encode, evaluate
 from mien.storage.gallery import Gallery
 from mien.version import __version__

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mien.core.calibration import PRIOR_OF_NONE, Calibration
+from mien.answers.calibration import PRIOR_OF_NONE, Calibration
+from mien.answers.ranking import AnyGallery, as_queries
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.errors import InvalidFileError, WrongArgumentError, require, shown
-from mien.core.extras import naming_the_missing_extra
 from mien.core.method import BASELINE, FULL, Method
-from mien.core.ranking import AnyGallery, as_queries
 from mien.core.study import ImageFacts, Study
+from mien.errors import InvalidFileError, WrongArgumentError, require, shown
+from mien.extras import naming_the_missing_extra
 
 if TYPE_CHECKING:
     from mien.evaluation.cohort_rows import CohortAnalysis

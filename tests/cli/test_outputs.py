@@ -14,8 +14,8 @@ from PIL import Image
 
 from mien import Gallery
 from mien.cli.main import app
-from mien.core.errors import MienError
 from mien.encoding.store import stored_encoder
+from mien.errors import MienError
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 from mien.storage.outputs import refuse_existing
 

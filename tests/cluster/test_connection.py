@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mien.cluster.connection import connected
-from mien.core.errors import ClusterError, InvalidFileError
+from mien.errors import ClusterError, InvalidFileError
 
 from clusters import wait_until
 

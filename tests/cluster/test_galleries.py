@@ -7,11 +7,11 @@ import time
 import pytest
 
 from mien import Gallery, Query, rank
+from mien.answers.examination import examine
 from mien.cluster.connection import connected
 from mien.cluster.galleries import open_galleries
 from mien.cluster.workers import Cluster
-from mien.core.errors import EmptyGalleryError, GalleryError
-from mien.core.examination import examine
+from mien.errors import EmptyGalleryError, GalleryError
 from mien.storage.sharded import ShardedGallery
 
 from clusters import kill_a_worker, sharded

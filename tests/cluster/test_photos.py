@@ -9,8 +9,8 @@ import pytest
 
 from mien.cluster.connection import connected
 from mien.cluster.photos import ClusterEncoder
-from mien.core.errors import EncoderMismatchError
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, RefusedPhoto
+from mien.errors import EncoderMismatchError
 
 from clusters import kill_a_worker
 

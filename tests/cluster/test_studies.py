@@ -7,13 +7,13 @@ import pytest
 
 from mien import BASELINE, Encodings, Method
 from mien.cluster.studies import ImagesOnCluster
-from mien.core.errors import InvalidStudyError
-from mien.core.progress import silent
+from mien.errors import InvalidStudyError
 from mien.evaluation import distance_tables
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.results import evaluate
+from mien.progress import silent
 from mien.report.evaluation import evaluation_document
 from mien.simulation.study import version
 from mien.storage.formats.cohort_parquet import write_encodings_parquet

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import Cohort, Encoder, Encodings, Label, Method, Query, Roster
-from mien.core.errors import EncoderMismatchError, InvalidCohortError, InvalidMethodError
+from mien.errors import EncoderMismatchError, InvalidCohortError, InvalidMethodError
 
 from cohorts import random_cohort
 

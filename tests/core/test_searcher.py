@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import BASELINE, Cohort, Encoder, Encodings, Label, Query, rank
+from mien.answers.examination import examine
 from mien.core import rounded_rows
-from mien.core.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
-from mien.core.examination import examine
 from mien.core.gallery_part import scan_part
 from mien.core.gallery_parts import LocalParts
 from mien.core.rounded_rows import Bounds, RoundedRows
 from mien.core.searcher import Searcher
+from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
 
 import oracle
 from cohorts import as_plain_gallery, random_cohort, random_query_arrays

@@ -7,10 +7,10 @@ import cv2
 import numpy as np
 import pytest
 
-from mien.core.errors import InvalidPhotoError, SeveralFacesError
 from mien.encoding.detection import Face, anchors_of, decoded_boxes, decoded_landmarks, separate_faces
 from mien.encoding.photo import decode_photo
 from mien.encoding.subject import chosen_face, find_subject, landmarks_when_levelled, possible_subjects, prominence
+from mien.errors import InvalidPhotoError, SeveralFacesError
 
 
 def plain_anchors(size, strides, sides):

@@ -7,9 +7,9 @@ import onnxruntime
 import pytest
 
 import mien
-from mien.core.errors import DeviceError
 from mien.encoding import network as networks
 from mien.encoding.device import CUDA_PROVIDER, RuntimeReport, chosen_device, onnxruntime_report
+from mien.errors import DeviceError
 
 GPU_BUILD = ("TensorrtExecutionProvider", CUDA_PROVIDER, "CPUExecutionProvider")
 CPU_BUILD = ("AzureExecutionProvider", "CPUExecutionProvider")

@@ -8,9 +8,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mien.core.errors import WeightsError
 from mien.encoding.fine_tuned import fine_tuned
 from mien.encoding.network import check_network
+from mien.errors import WeightsError
 
 SIDE = 8
 PARTS = {

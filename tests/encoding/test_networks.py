@@ -6,8 +6,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from mien.core.errors import WeightsError
 from mien.encoding.networks import NETWORKS, network_of
+from mien.errors import WeightsError
 
 import reference_networks as reference
 

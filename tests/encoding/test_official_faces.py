@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mien.core.errors import InvalidPhotoError, SeveralFacesError
-from mien.core.progress import silent
 from mien.encoding.alignment import aligned_crop, levelled
 from mien.encoding.detection import Face
 from mien.encoding.journal import Journal, encode_into
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, RefusedPhoto
 from mien.encoding.subject import find_subject
+from mien.errors import InvalidPhotoError, SeveralFacesError
+from mien.progress import silent
 
 from pictures import saved, two_portraits, unsure_portrait
 

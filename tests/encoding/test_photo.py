@@ -14,9 +14,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image, ImageFile
 
-from mien.core.errors import InvalidPhotoError
 from mien.encoding import photo
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS, check_bytes, decode_photo
+from mien.errors import InvalidPhotoError
 
 from pictures import RAMP, exif, mutants, png, png_chunk, png_with_right_checksums, quarters, saved, sources, stored
 

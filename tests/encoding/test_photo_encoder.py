@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidFileError, InvalidPhotoError, MienError
-from mien.core.progress import silent
 from mien.encoding.alignment import views_of
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
 from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, EncodedPhoto, Photo, RefusedPhoto, read_photo
 from mien.encoding.quality import PhotoFacts, odd_pairs, pose, sharpness
+from mien.errors import InvalidFileError, InvalidPhotoError, MienError
+from mien.progress import silent
 
 SCRIPT = run_path(str(Path(__file__).parents[2] / "scripts" / "faces.py"))
 

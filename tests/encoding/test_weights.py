@@ -14,12 +14,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mien.core.errors import InvalidFileError, MienError, WeightsError
-from mien.core.progress import silent
 from mien.encoding.manifest import EncoderManifest
 from mien.encoding.networks import NETWORKS
 from mien.encoding.package import get_encoder
 from mien.encoding.store import MANIFEST, known_names, stored_encoder
+from mien.errors import InvalidFileError, MienError, WeightsError
+from mien.progress import silent
 from mien.storage.formats.torch_file import read_tensors
 
 import reference_networks as reference

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mien import BASELINE, FULL, Cohort
-from mien.core.calibration import NONE_OF_THESE, WEIGHTS
-from mien.core.errors import InvalidCalibrationError, InvalidStudyError
-from mien.core.ranking import searcher_of
+from mien.answers.calibration import NONE_OF_THESE, WEIGHTS
+from mien.answers.ranking import searcher_of
 from mien.core.study import ImageFacts
+from mien.errors import InvalidCalibrationError, InvalidStudyError
 from mien.evaluation import evidence_model
 from mien.evaluation.calibrating import calibrate, reliability_bins, size_classes
 from mien.evaluation.calibration_measures import (
@@ -59,7 +59,7 @@ def test_the_loss_is_that_of_plain_loops(rng):
     model = EvidenceModel(rng.standard_normal(len(WEIGHTS)), 0.1)
     value, _, _ = evidence_model._Side.of(known).loss(model)
     features = evidence_model.patient_features(known.distances, known.gallery_patients, known.photos)
-    ratios = evidence_model.typical_ratios(features, model.weights)  # these have loops of their own, in tests/core
+    ratios = evidence_model.typical_ratios(features, model.weights)  # these have loops of their own, in tests/answers
     expected = 0.0
     for patient, true in enumerate(known.disorder.tolist()):
         alike = sum(1 for other in known.disorder.tolist() if other == true)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Encodings, Label
 from mien.core.embeddings import unit_rows
-from mien.core.errors import InvalidMethodError, InvalidStudyError
 from mien.core.gallery_parts import LocalParts
+from mien.errors import InvalidMethodError, InvalidStudyError
 from mien.evaluation import distance_tables, gallery_images
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mien import BASELINE, FULL, Cohort, Encodings, Label, Method
-from mien.core.errors import InvalidStudyError
 from mien.core.method import TWELVE_METHODS
 from mien.core.study import Fold, Split, Study
+from mien.errors import InvalidStudyError
 from mien.evaluation.accuracy import accuracy, pooled_outcomes
 from mien.evaluation.comparison import GALLERIES, Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds, validation_folds

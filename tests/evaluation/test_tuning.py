@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mien import FULL, Cohort, Method
-from mien.core.errors import InvalidCalibrationError
-from mien.core.ranking import searcher_of
+from mien.answers.ranking import searcher_of
+from mien.errors import InvalidCalibrationError
 from mien.evaluation import tuning
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.known_patients import KnownPatients, known_patients

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mien import Cohort, Encodings, Gallery
-from mien.core.errors import MienError
+from mien.errors import MienError
 from mien.service.tokens import People, add_people
 from mien.storage.verification import problems
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mien.core.errors import MienError
+from mien.errors import MienError
 from mien.storage.verification import problems
 
 from faults.children import TRACEBACK, code_of, command, result

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mien import Cohort, Gallery, Query, rank
-from mien.core.errors import GalleryError
 from mien.core.method import FULL
+from mien.errors import GalleryError
 from mien.report.rankings import ranking_document
 from mien.service.tokens import add_people, read_people
 from mien.storage.backup import back_up

@@ -7,8 +7,8 @@ import traceback
 
 import numpy as np
 
-from mien.core.errors import MienError
 from mien.encoding.photo import decode_photo
+from mien.errors import MienError
 
 from faults.children import results
 from faults.tally import Tally

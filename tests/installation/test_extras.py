@@ -16,8 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mien.core.errors import MissingExtraError
-from mien.core.extras import EXTRA_OF_MODULE, naming_the_missing_extra
+from mien.errors import MissingExtraError
+from mien.extras import EXTRA_OF_MODULE, naming_the_missing_extra
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "without_modules.py"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mien.core.errors import MienError
+from mien.errors import MienError
 from mien.report.gene_exports import EXPORTS
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from mien.core.errors import MienError
 from mien.core.roster import Disorder
 from mien.core.study import Fold, Split
+from mien.errors import MienError
 from mien.evaluation.published import ACCURACY, DISTANCES, SPLITS
 from mien.report import reproduction
 from mien.report.evaluation import NORMALISED, protocol_document

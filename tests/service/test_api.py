@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mien import FULL, Gallery, Query, calibrate, rank
-from mien.core.examination import examine
+from mien.answers.examination import examine
 from mien.report.rankings import coarse_document, examination_document
 from mien.service.models import DisorderAnswer, GalleryAnswer, Health, RankAnswer
 from mien.storage.learned import store_calibration

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mien import Gallery
-from mien.core.errors import InvalidFileError, MienError
+from mien.errors import InvalidFileError, MienError
 from mien.service.audit import FIRST, AuditLog, Head, verify_log
 
 from services import TOKEN, as_form, client_of

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from mien import Cohort, Disorder, Gallery, Query, rank_genes
-from mien.core.genes import Description, Gene
+from mien.answers.genes import Description, Gene
 from mien.service.models import RankAnswer
 from mien.service.patient_ranker import DemoPatient
 from mien.service.tokens import add_people

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mien import BASELINE, FULL, Gallery, Query, rank
-from mien.core.errors import InvalidCohortError
+from mien.errors import InvalidCohortError
 from mien.service import ranking_batcher
 from mien.service.ranking_batcher import RankingBatcher
 

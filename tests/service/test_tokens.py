@@ -13,7 +13,7 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from mien.core.errors import InvalidFileError, MienError
+from mien.errors import InvalidFileError, MienError
 from mien.service.access_checks import NEEDED_RIGHT
 from mien.service.app import service
 from mien.service.settings import Settings

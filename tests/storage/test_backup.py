@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mien import Gallery, Query, rank
-from mien.core.errors import CorruptGalleryError, GalleryError, MienError
+from mien.errors import CorruptGalleryError, GalleryError, MienError
 from mien.storage.backup import back_up, restore
 from mien.storage.gallery import state_of
 from mien.storage.verification import problems

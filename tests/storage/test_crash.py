@@ -12,7 +12,7 @@ import pytest
 
 from mien import Cohort, Gallery
 from mien.core.embeddings import unit_rows
-from mien.core.errors import GalleryError
+from mien.errors import GalleryError
 from mien.storage.formats.cohort_parquet import write_cohort_parquet
 from mien.storage.verification import problems
 

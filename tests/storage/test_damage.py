@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mien import Gallery, Query, rank
-from mien.core.errors import CorruptGalleryError, MienError
+from mien.errors import CorruptGalleryError, MienError
 from mien.storage import changes, database
 from mien.storage.index_files import MATRICES, delete_index
 from mien.storage.verification import problems
@@ -291,7 +291,7 @@ import os, sys
 from pathlib import Path
 import numpy as np
 from mien import Gallery, Query, rank
-from mien.core.errors import CorruptGalleryError
+from mien.errors import CorruptGalleryError
 from mien.storage import index_files
 index_files.LARGEST_READ = 0
 directory, matrix = Path(sys.argv[1]), sys.argv[2]

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mien import FULL, Gallery, rank
-from mien.core.errors import CorruptGalleryError
-from mien.core.genes import Description, Gene
+from mien.answers.genes import Description, Gene
+from mien.errors import CorruptGalleryError
 from mien.evaluation.calibrating import calibrate
 from mien.storage.learned import store_calibration
 from mien.storage.sharded import ShardedGallery

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mien.core.errors import InvalidFileError
-from mien.core.genes import Description, Gene
+from mien.answers.genes import Description, Gene
+from mien.errors import InvalidFileError
 from mien.storage.formats.disorder_table import read_disorders
 
 HEADER = "disorder_id,name,curie,gene_symbol,entrez_id,hgnc_id,ensembl_id\n"

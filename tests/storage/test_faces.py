@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mien import Cohort, Encodings, Gallery, Label, calibrate
-from mien.core.errors import CorruptGalleryError, GalleryError, MienError
 from mien.encoding.alignment import png_of
+from mien.errors import CorruptGalleryError, GalleryError, MienError
 from mien.storage import changes, faces
 from mien.storage.learned import store_calibration
 from mien.storage.verification import problems

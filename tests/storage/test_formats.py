@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import Disorder, Label
-from mien.core.errors import InvalidFileError
+from mien.errors import InvalidFileError
 from mien.storage.formats import read_encodings
 from mien.storage.formats.cohort_columns import read_column
 from mien.storage.formats.gmdb_tables import read_metadata

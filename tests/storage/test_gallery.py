@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mien import Cohort, Disorder, Encoder, Encodings, Gallery, Label, Query, rank
-from mien.core.errors import (
+from mien.core.method import TWELVE_METHODS
+from mien.errors import (
     CorruptGalleryError,
     EmptyGalleryError,
     EncoderMismatchError,
@@ -16,7 +17,6 @@ from mien.core.errors import (
     GalleryError,
     InvalidCohortError,
 )
-from mien.core.method import TWELVE_METHODS
 from mien.storage import changes, database
 from mien.storage.index_files import FileRows
 from mien.storage.verification import problems

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mien import Disorder, Encoder, Encodings, Label, MienError
-from mien.core.errors import EncoderMismatchError, InvalidFileError, InvalidStudyError
 from mien.core.study import Fold, ImageFacts, Split, Study
+from mien.errors import EncoderMismatchError, InvalidFileError, InvalidStudyError
 from mien.evaluation.experiments.confounders import VARIABLES
 from mien.report.evaluation import NORMALISED
 from mien.storage.formats import cohort_parquet, gm_arc_csv, read_encodings

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien.core.errors import InvalidFileError
 from mien.core.study import ImageFacts
+from mien.errors import InvalidFileError
 from mien.storage.formats.image_metadata import read_image_metadata, write_image_metadata
 
 HEADER = "image_id\tgender\tage_year\tage_month\n"

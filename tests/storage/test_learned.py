@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mien import FULL, Gallery, Method, rank
-from mien.core.errors import GalleryError, InvalidCalibrationError
+from mien.errors import GalleryError, InvalidCalibrationError
 from mien.evaluation.calibrating import calibrate
 from mien.storage.database import connection, transaction
 from mien.storage.learned import store_calibration, store_tuned

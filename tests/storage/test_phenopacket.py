@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mien.core.errors import InvalidFileError
+from mien.errors import InvalidFileError
 from mien.storage.formats.phenopacket import read_phenopackets
 
 PACKET = {

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien.core.errors import InvalidFileError
-from mien.core.progress import silent
+from mien.errors import InvalidFileError
+from mien.progress import silent
 from mien.storage.formats import read_encodings
 from mien.storage.formats.gm_arc_csv import write_gm_arc_csv
 from mien.storage.loading import Source, load_cohort, load_queries

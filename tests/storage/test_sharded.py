@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mien import Cohort, Gallery
-from mien.core.errors import GalleryError
+from mien.errors import GalleryError
 from mien.storage.sharded import ShardedGallery
 
 from cohorts import random_cohort

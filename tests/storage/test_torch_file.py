@@ -11,7 +11,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from mien.core.errors import InvalidFileError
+from mien.errors import InvalidFileError
 from mien.storage.formats.inert_pickle import load_inert, pickle_end
 from mien.storage.formats.torch_file import read_tensors
 

@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from mien.core.errors import WeightsError
 from mien.encoding.network import Network
+from mien.errors import WeightsError
 from mien.training.cut import FeatureLayer, cut, joined
 from mien.training.presets import PRESETS
 

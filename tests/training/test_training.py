@@ -15,11 +15,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from mien.core.errors import InvalidFileError, InvalidStudyError
 from mien.core.roster import Label
 from mien.encoding.photo_encoder import Photo
 from mien.encoding.store import stored_encoder
 from mien.encoding.subject import find_subject
+from mien.errors import InvalidFileError, InvalidStudyError
 from mien.simulation.photos import DrawnPerson
 from mien.training.crops import Rows, TrainingData, load_data
 from mien.training.cut import cut

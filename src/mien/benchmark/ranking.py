@@ -11,18 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
+from mien.answers.ranking import rank
 from mien.benchmark.measure import Line, best_of, float32_index, reader
 from mien.benchmark.serving import serving_benchmarks
 from mien.core.arrays import Floats
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.embeddings import unit_rows
-from mien.core.errors import InvalidCalibrationError
 from mien.core.gallery_parts import LocalParts
 from mien.core.method import FULL
-from mien.core.ranking import rank
 from mien.core.rounded_rows import RoundedRows
 from mien.core.searcher import Searcher
 from mien.core.study import Study
+from mien.errors import InvalidCalibrationError
 from mien.evaluation.calibrating import calibrate
 from mien.storage.gallery import Gallery
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from mien.benchmark.measure import Line, best_of, float32_index, megabytes, reader
 from mien.core.cohort import Query
-from mien.core.errors import MienError
+from mien.errors import MienError
 from mien.storage.gallery import Gallery
 
 CLIENTS = 8

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mien.answers.calibration import PRIOR_OF_NONE
 from mien.cli import options, show
-from mien.core.calibration import PRIOR_OF_NONE
 from mien.core.cohort import Cohort
 from mien.core.method import FULL, Method
 from mien.report.sureness import calibration_in_words

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mien.answers.answer import notice_for
 from mien.cli import options, show
-from mien.core.answers import notice_for
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
-from mien.core.errors import shown_ids
+from mien.errors import shown_ids
 from mien.evaluation.experiment_context import rows_of
 from mien.report.report_folder import PAGE, check_report_folder
 from mien.storage.formats.cohort_columns import read_groups

@@ -7,12 +7,12 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from mien.answers.answer import NOTICE
+from mien.answers.ranking import rank
 from mien.cli import show, show_study
 from mien.cli.serve import PORT, serve_demo
-from mien.core.answers import NOTICE
 from mien.core.cohort import Cohort, Query
 from mien.core.method import BASELINE, FULL
-from mien.core.ranking import rank
 from mien.core.study import Study
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import EvaluatedPatient, evaluated_folds

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show
-from mien.core.errors import MienError
+from mien.errors import MienError
 
 SUFFIXES = (".parquet", ".csv")
 

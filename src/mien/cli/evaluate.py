@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mien.answers.calibration import COVERAGE
 from mien.cli import options, show, show_study
-from mien.core.calibration import COVERAGE
-from mien.core.errors import InvalidMethodError, shown_ids
 from mien.core.method import BASELINE, FULL, TWELVE_METHODS, Method
 from mien.core.study import Study
+from mien.errors import InvalidMethodError, shown_ids
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.fact_groups import FACTS

@@ -11,7 +11,7 @@ import typer
 
 from mien.cli import options, show
 from mien.core.encoder import Encoder
-from mien.core.errors import GalleryError, InvalidFileError, shown_ids
+from mien.errors import GalleryError, InvalidFileError, shown_ids
 from mien.report.gallery import description_document, gallery_document
 from mien.storage.backup import Copied, back_up
 from mien.storage.backup import restore as restore_backup

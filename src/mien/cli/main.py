@@ -30,8 +30,8 @@ from mien.cli import (
     weights,
 )
 from mien.cli.examples import add_examples
-from mien.core.errors import MienError, MissingExtraError
-from mien.core.extras import naming_the_missing_extra
+from mien.errors import MienError, MissingExtraError
+from mien.extras import naming_the_missing_extra
 from mien.version import __version__
 
 app = typer.Typer(

@@ -10,10 +10,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from mien.core.errors import InvalidMethodError
 from mien.core.fusion import FUSIONS
 from mien.core.method import NAMED_METHODS, Method, method_of
 from mien.core.scores import Parameter, known_scores
+from mien.errors import InvalidMethodError
 
 Fusion = StrEnum("Fusion", {name: name for name in FUSIONS})  # type: ignore[misc] # names come from the core
 MethodName = StrEnum("MethodName", {name: name for name in (*NAMED_METHODS, "tuned")})  # type: ignore[misc]

@@ -15,7 +15,6 @@ from mien.cli import show
 from mien.cli.options import PhotoOptions
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidFileError, shown, shown_ids
 from mien.encoding.alignment import png_of
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into
@@ -24,6 +23,7 @@ from mien.encoding.process_memory import forbid_core_dumps
 from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for, likely_encoder
 from mien.encoding.subject import Choice
+from mien.errors import InvalidFileError, shown, shown_ids
 from mien.report.photos import photo_document
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_metadata

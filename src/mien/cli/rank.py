@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mien.answers.answer import Ranking
+from mien.answers.calibration import COVERAGE
+from mien.answers.examination import examine
+from mien.answers.genes import genes_of
+from mien.answers.ranking import rank as rank_queries
 from mien.cli import options, show
-from mien.core.answers import Ranking
-from mien.core.calibration import COVERAGE
 from mien.core.cohort import Query
-from mien.core.errors import shown_ids
-from mien.core.examination import examine
-from mien.core.genes import genes_of
 from mien.core.method import FULL, Method
-from mien.core.ranking import rank as rank_queries
+from mien.errors import shown_ids
 from mien.report.gene_exports import EXPORTS
 from mien.report.rankings import check_output_file, examination_document, ranking_document, ranking_rows, write_rows
 from mien.storage.gallery import Gallery

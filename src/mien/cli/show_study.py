@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from mien.cli.show import SIMULATED, console, note, print_line, printable, table_of
-from mien.core.errors import shown_ids
 from mien.core.study import Study
+from mien.errors import shown_ids
 from mien.evaluation.experiment_context import rows_of
 from mien.evaluation.published import published_accuracy
 from mien.evaluation.results import Result

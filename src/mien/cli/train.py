@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mien.cli import options, show
-from mien.core.errors import InvalidFileError, MienError
+from mien.errors import InvalidFileError, MienError
 from mien.storage.outputs import refuse_existing
 from mien.training.presets import PRESETS
 

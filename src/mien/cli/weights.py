@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show
-from mien.core.errors import InvalidFileError, MienError, WeightsError
+from mien.errors import InvalidFileError, MienError, WeightsError
 from mien.storage.outputs import refuse_existing
 
 app = typer.Typer(help="Get, convert and check the weights of encoders.", no_args_is_help=True)

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mien.cluster.workers import Cluster, version_here
-from mien.core.errors import ClusterError, shown
+from mien.errors import ClusterError, shown
 from mien.version import __version__
 
 LOCAL = "local"

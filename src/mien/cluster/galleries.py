@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from mien.cluster.workers import Cluster, naming_the_worker
-from mien.core.errors import GalleryError
 from mien.core.index import GalleryIndex
+from mien.errors import GalleryError
 from mien.storage.database import State
 from mien.storage.gallery import Gallery, state_of
 from mien.storage.sharded import ShardedGallery, require_distinct

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mien.cluster.workers import Cluster, naming_the_worker
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidStudyError
 from mien.core.gallery_parts import Parts
+from mien.errors import InvalidStudyError
 from mien.evaluation.comparison import ImagePlaces
 from mien.evaluation.gallery_images import Gallery, GalleryImages, Groups, image_ids_of_parts
 from mien.simulation.study import simulated_gmdb

@@ -9,8 +9,8 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-from mien.core.errors import ClusterError, MienError
 from mien.core.gallery_parts import Parts
+from mien.errors import ClusterError, MienError
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")

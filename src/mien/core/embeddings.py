@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mien.core.arrays import Float32s, Float64s, Floats
-from mien.core.errors import InvalidCohortError, WrongArgumentError, shown
+from mien.errors import InvalidCohortError, WrongArgumentError, shown
 
 ROWS_PER_BLOCK = 256  # whose lengths are looked at
 ROUNDING_OF_LENGTHS = 1e-3  # numbers of half precision, the coarsest in use, move a length of one by 2 ** -11 at most

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mien.core.errors import EncoderMismatchError
+from mien.errors import EncoderMismatchError
 
 VIEWS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (flip, gray) of each model's representations, in their order
 
@@ -41,7 +41,7 @@ class Encoder:
         >>> Encoder(1, 320, "a").require_same(Encoder(1, 128, "b"), here="the query", there="the gallery")
         Traceback (most recent call last):
         ...
-        mien.core.errors.EncoderMismatchError: the query is encoded by a (1 x 320) and the gallery by b (1 x 128): ...
+        mien.errors.EncoderMismatchError: the query is encoded by a (1 x 320) and the gallery by b (1 x 128): ...
         """
         for field, mine in vars(self).items():
             theirs = getattr(other, field)

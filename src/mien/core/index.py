@@ -13,9 +13,9 @@ from mien.core.arrays import Float64s, Floats, Ints, Rows
 from mien.core.centroids import FIRST, Sums, patient_sums
 from mien.core.embeddings import embedding_lengths, unit_rows
 from mien.core.encoder import VIEWS, Encoder
-from mien.core.errors import EmptyGalleryError
 from mien.core.roster import Roster
 from mien.core.rounded_rows import EACH, Alike, RoundedRows, rounded
+from mien.errors import EmptyGalleryError
 
 CentroidKind = Literal["image", "patient"]
 ALIKE = 0.02  # share of the squared length that views of a photo do not have in common: bounds are twice as wide then

@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 
 from mien.core.arrays import Floats, Ints
-from mien.core.errors import InvalidMethodError, require
 from mien.core.fusion import FUSIONS
 from mien.core.scores import Evidence, Score, known_scores, own_scores, score_named
+from mien.errors import InvalidMethodError, require
 
 ROUNDING = 1e-9  # of scores, relative
 
@@ -27,7 +27,7 @@ class Method:
     >>> Method(score="hybrid", centroid_weight=1.5)
     Traceback (most recent call last):
     ...
-    mien.core.errors.InvalidMethodError: lambda is 1.5: it must be 0 or more and at most 1
+    mien.errors.InvalidMethodError: lambda is 1.5: it must be 0 or more and at most 1
     >>> Method(score=Score("cautious", lambda evidence: evidence.nearest + 1 / evidence.gallery_patients)).as_dict()
     {'fusion': 'embedding', 'score': 'cautious'}
     """

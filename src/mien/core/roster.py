@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.arrays import Ints, run_starts
-from mien.core.errors import InvalidCohortError, WrongArgumentError, shown
+from mien.errors import InvalidCohortError, WrongArgumentError, shown
 
 
 class Label(NamedTuple):

@@ -1,4 +1,4 @@
-"""Ranks queries against a gallery, in one part or several: scan for bounds, then measure what can still decide.
+"""Searches a gallery, in one part or several: scan for bounds, then measure what can still decide.
 
 A score never falls when a distance rises, so the score of lower bounds is a lower bound of the score. What cannot be
 among the first lines by these bounds is left out; all else is measured, one pair of rows at a time. So an answer does
@@ -16,12 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.answers import MeasuredPairs, Ranking, ranked, with_sureness
-from mien.core.arrays import Bools, Float32s, Ints
-from mien.core.calibration import COVERAGE, Calibration, Sureness
+from mien.core.arrays import Bools, Float32s, Floats, Ints
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
-from mien.core.errors import EmptyGalleryError
 from mien.core.gallery_part import (
     PATIENTS_NAMED,
     NearestPatient,
@@ -46,6 +43,7 @@ from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.method import Method
 from mien.core.rounded_rows import FEW_PROBES, RoundedRows
 from mien.core.scores import Evidence
+from mien.errors import EmptyGalleryError
 
 BOUNDS_AT_A_TIME = 1 << 23  # probes times images: 32 MB for each of a few arrays
 EVIDENCE_AT_A_TIME = 1 << 20  # probes times disorders
@@ -58,6 +56,28 @@ class AskedQuery(NamedTuple):
 
     query: Query
     own_patients: tuple[str, ...]  # ids, sorted
+
+
+class MeasuredPairs(NamedTuple):
+    """Probes and disorders that were measured, in the order (probe, disorder), with all that an answer says of them."""
+
+    probe: Ints
+    disorder: Ints
+    distance: Floats  # by the method's score
+    nearest: Floats
+    centroid: Floats
+    who: Sequence[tuple[str, str]]  # patient id and image id of the nearest image
+    images: Ints  # of the disorder, without excluded patients
+    patients: Ints
+
+
+class Found(NamedTuple):
+    """What a search found for some queries."""
+
+    asked: Sequence[AskedQuery]
+    query_of_probe: Ints
+    pairs: MeasuredPairs
+    estimates: Estimates | None  # for all disorders, if they were wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,42 +124,23 @@ class Searcher:
             return known
         return [AskedQuery(single, own) for query, own in known for single in query.per_image()]
 
-    def rank(
-        self,
-        queries: Sequence[AskedQuery],
-        method: Method,
-        top: int | None,
-        *,
-        calibration: Calibration | None = None,
-        coverage: float = COVERAGE,
-    ) -> list[Ranking]:
-        """Ranks queries of whom it is known who they are in the gallery; with a calibration, says how sure it is."""
+    def search(
+        self, queries: Sequence[AskedQuery], method: Method, top: int | None, *, estimate: bool = False
+    ) -> Iterator[Found]:
+        """All that can be among the first `top` of each query, measured, a few queries at a time."""
         every = top is None or top >= len(self.gallery.disorders)
-        rankings: list[Ranking] = []
         for batch in self._batches(queries):
-            question = self._question(batch, method)._replace(estimate=calibration is not None)
-            fine = every and len(question.rows) >= FEW_PROBES and not calibration
+            question = self._question(batch, method)._replace(estimate=estimate)
+            fine = every and len(question.rows) >= FEW_PROBES and not estimate
             scanned = self._scan(question, method, fine=fine)
-            estimates = scanned.estimates if calibration else None
+            estimates = scanned.estimates if estimate else None
             scanned, shortlist = self._shortlist(scanned, method, None if every else top)
             for asked, of_query in zip(batch, shortlist, strict=True):
                 if not of_query.any():
                     whose = f"the own patient of {asked.query}"
                     raise EmptyGalleryError(f"every gallery image belongs to {whose}: nothing to rank")
             pairs = self._measure(scanned, method, *np.nonzero(shortlist[question.query_of_probe]))
-            lists = ranked(pairs, question.query_of_probe, self.gallery.disorders, top)
-            found = [
-                Ranking(query.patient_id, query.encodings.image_ids, own, disorders)
-                for (query, own), disorders in zip(batch, lists, strict=True)
-            ]
-            if calibration and estimates:
-                sure = self._sureness(estimates, method, calibration, coverage)
-                found = [
-                    with_sureness(*of_query, self.gallery.place_of_disorder)
-                    for of_query in zip(found, sure, strict=True)
-                ]
-            rankings += found
-        return rankings
+            yield Found(batch, question.query_of_probe, pairs, estimates)
 
     def estimates(self, queries: Sequence[AskedQuery], method: Method) -> Iterator[Estimates]:
         """The evidence for every disorder, for a few queries at a time."""
@@ -181,13 +182,6 @@ class Searcher:
         batch_of = [before // most for before in accumulate(images, initial=0)]
         for _, batch in groupby(zip(batch_of, queries, strict=False), key=itemgetter(0)):  # the last is the sum of all
             yield [asked for _, asked in batch]
-
-    def _sureness(
-        self, estimates: Estimates, method: Method, calibration: Calibration, coverage: float
-    ) -> list[Sureness]:
-        ids = list(self.gallery.place_of_disorder)
-        found = estimates.distances(method), estimates.gallery_patients, estimates.photos
-        return calibration.sureness(*found, ids, coverage)
 
     def _question(self, batch: Sequence[AskedQuery], method: Method) -> Question:
         rows, query_of_probe = probe_rows([asked.query for asked in batch], method.fusion)

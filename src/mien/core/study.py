@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidStudyError, shown, shown_ids
 from mien.core.roster import Disorder, Label
+from mien.errors import InvalidStudyError, shown, shown_ids
 
 MOST_PATIENTS_OF_RARE = 6  # a disorder with more patients is frequent
 

@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 
 from mien.core.arrays import Float32s, Floats
-from mien.core.errors import Box, WeightsError
 from mien.encoding.manifest import DetectorManifest
 from mien.encoding.network import Network
 from mien.encoding.photo import Pixels
+from mien.errors import Box, WeightsError
 
 OUTPUT_WIDTHS: tuple[int, ...] = (4, 2, 10)  # boxes, confidences of (no face, face), landmarks
 OVERLAP = 0.4  # boxes that share more than this of their union show one face

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.errors import DeviceError, WeightsError, shown
 from mien.encoding.network import CUDA_PROVIDER, Device, Network
+from mien.errors import DeviceError, WeightsError, shown
 
 DEVICES = ("auto", "cpu", "cuda")  # to ask for
 

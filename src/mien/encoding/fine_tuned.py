@@ -17,8 +17,8 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from mien.core.errors import WeightsError, listed, shown
 from mien.encoding.network import check_network
+from mien.errors import WeightsError, listed, shown
 
 PARAMETERS = {  # in the order of the operator's inputs, after the first
     "Conv": ("weight", "bias"),

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from mien.core.errors import InvalidFileError, shown, shown_ids
+from mien.errors import InvalidFileError, shown, shown_ids
 
 
 def find_photos(

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidFileError, MienError
-from mien.core.progress import Progress
 from mien.encoding.photo_encoder import EncodedPhoto, EncodesPhotos, Photo, Result
 from mien.encoding.quality import PhotoFacts
+from mien.errors import InvalidFileError, MienError
+from mien.progress import Progress
 from mien.version import __version__
 
 COMMIT_EVERY = 16  # photos

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mien.core.arrays import Float32s
-from mien.core.errors import WeightsError, listed, shown
+from mien.errors import WeightsError, listed, shown
 
 if TYPE_CHECKING:
     import onnx

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mien.core.errors import WeightsError, shown
-from mien.core.progress import Progress
 from mien.encoding.manifest import Origin
 from mien.encoding.networks import NETWORKS
 from mien.encoding.networks.graph import Tensors
 from mien.encoding.store import StoredEncoder, cache_folder, sha256_of
+from mien.errors import WeightsError, shown
+from mien.progress import Progress
 
 MOST_BYTES = 1 << 30  # of one file in a package
 SECONDS = 600

@@ -25,8 +25,8 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from mien.core.errors import InvalidPhotoError
 from mien.encoding.process_memory import PixelsInWork
+from mien.errors import InvalidPhotoError
 
 Pixels = npt.NDArray[np.uint8]  # (height, width, 3): RGB, upright
 Size = tuple[int, int]  # width, height

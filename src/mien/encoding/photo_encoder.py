@@ -19,7 +19,6 @@ import numpy as np
 from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
 from mien.core.encoder import VIEWS, Encoder
-from mien.core.errors import Box, InvalidPhotoError, SeveralFacesError
 from mien.encoding.alignment import CROP_SIDE, png_of, views_of
 from mien.encoding.detection import Detector
 from mien.encoding.manifest import EncoderManifest
@@ -27,6 +26,7 @@ from mien.encoding.network import Device, Network
 from mien.encoding.photo import Pixels, check_bytes, decoded_photo
 from mien.encoding.quality import PhotoFacts, facts_of
 from mien.encoding.subject import Choice, Subject, find_subject
+from mien.errors import Box, InvalidPhotoError, SeveralFacesError
 
 cv2.setNumThreads(1)  # photos are spread over the cores already
 

@@ -11,11 +11,11 @@ import numpy as np
 from mien.core.arrays import Floats
 from mien.core.cohort import Encodings
 from mien.core.embeddings import mean_cosine_distance
-from mien.core.errors import Box, shown
 from mien.core.gallery_part import SAME_PHOTO
 from mien.encoding.network import Device
 from mien.encoding.photo import Pixels
 from mien.encoding.subject import SURE, Subject
+from mien.errors import Box, shown
 
 SMALLEST_FACE = 50  # pixels; the crop would show it at twice its size
 LEAST_SHARPNESS = 20  # of a crop that was blurred by one to one and a half of its pixels

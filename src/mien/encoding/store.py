@@ -14,13 +14,13 @@ import numpy as np
 from pydantic import ValidationError
 
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidFileError, WeightsError, shown
 from mien.encoding.alignment import CROP_SIDE
 from mien.encoding.detection import OUTPUT_WIDTHS, Detector
 from mien.encoding.device import chosen_device, onnxruntime_report
 from mien.encoding.manifest import EncoderManifest
 from mien.encoding.network import Device, Network, check_network
 from mien.encoding.photo_encoder import PhotoEncoder
+from mien.errors import InvalidFileError, WeightsError, shown
 
 DEFAULT = "mobilefacenet"
 MANIFEST = "encoder.json"

@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from mien.core.arrays import Floats
-from mien.core.errors import InvalidPhotoError, SeveralFacesError
 from mien.encoding.alignment import aligned_crop, levelled, levelling
 from mien.encoding.detection import Detector, Face
 from mien.encoding.photo import Pixels
+from mien.errors import InvalidPhotoError, SeveralFacesError
 
 LEAST_CONFIDENCE = 0.5  # of a face that can be encoded
 SURE = 0.9  # the least confidence of a second face that may be meant

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float64s, Ints
-from mien.core.calibration import (
+from mien.answers.calibration import (
     PRIOR_OF_NONE,
     WEIGHTS,
     Calibration,
@@ -19,13 +18,14 @@ from mien.core.calibration import (
     posterior,
     typical_ratios,
 )
+from mien.answers.ranking import AnyGallery, searcher_of
+from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.cohort import Cohort
-from mien.core.errors import InvalidCalibrationError
 from mien.core.method import Method
-from mien.core.progress import Progress, silent
-from mien.core.ranking import AnyGallery, searcher_of
+from mien.errors import InvalidCalibrationError
 from mien.evaluation.evidence_model import fitted, fitted_to_others, trust_in
 from mien.evaluation.known_patients import PARTS, index_of, known_patients, require_enough
+from mien.progress import Progress, silent
 
 FEWEST_OF_A_CLASS = 40
 SIZES = (1, 3, 7, 21)  # gallery patients where a class of disorders begins; above six, the paper calls them frequent

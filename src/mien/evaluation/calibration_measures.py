@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mien.answers.calibration import COVERAGE, PRIOR_OF_NONE
+from mien.answers.ranking import searcher_of
 from mien.core.arrays import Float64s, Ints
-from mien.core.calibration import COVERAGE, PRIOR_OF_NONE
 from mien.core.cohort import Cohort
 from mien.core.method import Method
-from mien.core.progress import Progress, silent
-from mien.core.ranking import searcher_of
 from mien.core.study import Study
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.bootstrap import bootstrap_means, interval_95
@@ -24,6 +23,7 @@ from mien.evaluation.calibrating import calibrate
 from mien.evaluation.evaluated_patients import EvaluatedPatient
 from mien.evaluation.evidence_model import disorder_shares
 from mien.evaluation.known_patients import estimates_of_tested, unseen_by_encoder
+from mien.progress import Progress, silent
 
 BINS = 10
 FALSE_RATIO = 1.0  # log10: tenfold

@@ -13,15 +13,14 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.stats import false_discovery_control
 
+from mien.answers.ranking import AnyGallery, searcher_of
 from mien.core.arrays import Float32s, Float64s, Ints
 from mien.core.cohort import Query
 from mien.core.embeddings import mean_cosine_distance
-from mien.core.errors import InvalidCohortError, shown
 from mien.core.index import GalleryIndex
-from mien.core.progress import Progress, silent
-from mien.core.ranking import AnyGallery, searcher_of
 from mien.core.searcher import probe_rows
 from mien.core.study import ImageFacts
+from mien.errors import InvalidCohortError, shown
 from mien.evaluation import group_statistics as statistics
 from mien.evaluation.cohort_controls import Controls, controls_of, matching_controls
 from mien.evaluation.cohort_map import cohort_map
@@ -38,6 +37,7 @@ from mien.evaluation.cohort_rows import (
 )
 from mien.evaluation.experiment_context import Tables
 from mien.evaluation.known_patients import index_of
+from mien.progress import Progress, silent
 
 Row = TypeVar("Row", GroupResult, NearDisorder)
 EVERYBODY = "all patients"  # the group of a cohort without groups

@@ -10,11 +10,11 @@ import numpy as np
 from mien.core.arrays import Bools, Float32s, Ints
 from mien.core.centroids import group_means
 from mien.core.embeddings import mean_cosine_distance, unit_rows
-from mien.core.errors import InvalidCohortError
 from mien.core.index import GalleryIndex
-from mien.core.progress import Progress
 from mien.core.study import ImageFacts
+from mien.errors import InvalidCohortError
 from mien.evaluation.fact_groups import FACTS
+from mien.progress import Progress
 
 PATIENTS_AT_A_TIME = 256
 FEWEST_THAT_SUIT = 10

@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import binom
 
-from mien.core.answers import Ranking
+from mien.answers.answer import Ranking
+from mien.answers.calibration import COVERAGE
+from mien.answers.ranking import AnyGallery, rank_asked, rank_plainly, searcher_of
 from mien.core.arrays import Ints
-from mien.core.calibration import COVERAGE
 from mien.core.cohort import Encodings, Query
 from mien.core.fusion import fuse_embeddings
 from mien.core.method import FULL
-from mien.core.ranking import AnyGallery, rank_asked, searcher_of
 from mien.core.searcher import AskedQuery
 from mien.evaluation.cohort_rows import CohortPatient, NearDisorder
 
@@ -56,7 +56,7 @@ class Neighbourhood:
         fused = np.stack([fuse_embeddings(self.queries[member].encodings.embeddings) for member in members.tolist()])
         searcher, ids = searcher_of(self.gallery), tuple(str(member) for member in members)
         of_group = Encodings(ids, fused.astype(np.float32), searcher.encoder)
-        [ranking] = searcher.rank([AskedQuery(Query(of_group), self.own)], FULL, NEAR)
+        [ranking] = rank_plainly(searcher, [AskedQuery(Query(of_group), self.own)], FULL, NEAR)
         counts = self._in_sets(members)
         for line in ranking.disorders:
             patients = None if counts is None else counts[line.disorder_id]

@@ -16,17 +16,17 @@ import numpy as np
 
 from mien.core.arrays import Bools, Float32s, Ints
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidMethodError
 from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.index import CentroidKind
 from mien.core.method import Method
-from mien.core.progress import Progress, silent
+from mien.errors import InvalidMethodError
 from mien.evaluation.distance_tables import Comparer, DistanceTable, blocks_of
 from mien.evaluation.evaluated_patients import PARTS, EvaluatedFold, EvaluatedPatient, PartName
 from mien.evaluation.gallery_images import Gallery, GalleryImages, Groups, check_parts
 from mien.evaluation.outcomes import MISSED
 from mien.evaluation.parallel import in_parallel
 from mien.evaluation.probe_rows import Probe
+from mien.progress import Progress, silent
 
 SetName = Literal["freq", "rare", "multi-freq", "multi-rare"]
 GalleryName = Literal["unified", "split"]

@@ -11,8 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from mien.answers.calibration import (
+    NEVER_NEGATIVE,
+    WEIGHTS,
+    PatientFeatures,
+    patient_features,
+    posterior,
+    typical_ratios,
+)
 from mien.core.arrays import Bools, Float64s, Ints
-from mien.core.calibration import NEVER_NEGATIVE, WEIGHTS, PatientFeatures, patient_features, posterior, typical_ratios
 from mien.evaluation.known_patients import PARTS, KnownPatients
 
 RIDGE = 0.07  # over the number of patients

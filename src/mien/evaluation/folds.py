@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mien.core.cohort import Cohort
-from mien.core.errors import InvalidStudyError
 from mien.core.roster import Label
 from mien.core.study import MOST_PATIENTS_OF_RARE, Fold, Split, Study
+from mien.errors import InvalidStudyError
 
 FOLDS = 10
 

@@ -19,10 +19,10 @@ from mien.core.arrays import Float32s, Float64s, Ints, run_starts
 from mien.core.centroids import FIRST, Sums
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
-from mien.core.errors import InvalidStudyError, shown, shown_ids
 from mien.core.index import CentroidKind, disorder_sums
 from mien.core.roster import Label, Roster
 from mien.core.scores.nearest import nearest_distance
+from mien.errors import InvalidStudyError, shown, shown_ids
 from mien.evaluation.probe_rows import ProbeRows
 
 IMAGES_PER_BLOCK = 512  # whose unit rows are made at a time: 25 MB of GM-Arc's

@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mien.answers.calibration import FEWEST_DISORDERS
+from mien.answers.ranking import AnyGallery
 from mien.core.arrays import Bools, Float64s, Ints
-from mien.core.calibration import FEWEST_DISORDERS
 from mien.core.cohort import Cohort, Query
-from mien.core.errors import InvalidCalibrationError
 from mien.core.gallery_scan import Estimates
 from mien.core.index import GalleryIndex
 from mien.core.method import Method
-from mien.core.progress import Progress, silent
-from mien.core.ranking import AnyGallery
 from mien.core.roster import Label
 from mien.core.searcher import AskedQuery, Searcher
 from mien.core.study import Study
+from mien.errors import InvalidCalibrationError
 from mien.evaluation.evaluated_patients import EvaluatedPatient, evaluated_patients
+from mien.progress import Progress, silent
 
 MOST_PATIENTS = 4000
 MOST_OF_A_DISORDER = 20  # where there are more: a disorder counts as much as any other, and patients the less

@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mien.answers.ranking import searcher_of
 from mien.core.arrays import Float64s, Ints
 from mien.core.cohort import Cohort
-from mien.core.errors import InvalidCalibrationError
 from mien.core.method import FULL, Method
-from mien.core.progress import Progress, silent
-from mien.core.ranking import searcher_of
 from mien.core.roster import Label
 from mien.core.study import Study
+from mien.errors import InvalidCalibrationError
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.bootstrap import RESAMPLES, bootstrap_means, interval_95
 from mien.evaluation.known_patients import estimates_of_tested, unseen_by_encoder
 from mien.evaluation.outcomes import MEASURES, mean_per_disorder, rank_measures, true_ranks
 from mien.evaluation.tuning import tune
+from mien.progress import Progress, silent
 
 SIZE_AWARE = Method("embedding", "size-aware")
 METHODS = ("full", "size-aware", "tuned")

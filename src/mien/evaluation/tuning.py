@@ -12,17 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from mien.answers.ranking import AnyGallery, searcher_of
 from mien.core.arrays import Float64s, Ints
 from mien.core.cohort import Cohort, Encodings
 from mien.core.method import FULL, Method
-from mien.core.progress import Progress, silent
-from mien.core.ranking import AnyGallery, searcher_of
 from mien.core.scores.size_aware import size_aware_distance
 from mien.evaluation.bootstrap import bootstrap_means, interval_95
 from mien.evaluation.evidence_model import disorder_shares
 from mien.evaluation.folds import thinned
 from mien.evaluation.known_patients import MOST_PATIENTS, PARTS, KnownPatients, index_of, known_patients, require_enough
 from mien.evaluation.outcomes import MEASURES, mean_per_disorder, rank_measures, true_ranks
+from mien.progress import Progress, silent
 
 GALLERIES = 30  # thinned ones at most, until enough patients were asked about
 RIDGE = 4.0  # over the number of patients

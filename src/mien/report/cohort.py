@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from mien.core.answers import notice_for
+from mien.answers.answer import notice_for
 from mien.core.encoder import Encoder
-from mien.core.errors import shown_ids
+from mien.errors import shown_ids
 from mien.evaluation.cohort_analysis import SHOWN
 from mien.evaluation.cohort_rows import (
     Cluster,

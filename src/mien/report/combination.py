@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mien.core.answers import NOTICE
-from mien.core.combination import combined_probabilities, mean_log10_ratio
-from mien.core.errors import InvalidFileError
+from mien.answers.answer import NOTICE
+from mien.answers.combination import combined_probabilities, mean_log10_ratio
+from mien.errors import InvalidFileError
 from mien.report.rankings import DIGITS
 from mien.storage.formats.lirical import Lirical
 from mien.version import TOOL

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mien.core.answers import NOTICE
+from mien.answers.answer import NOTICE
 from mien.core.encoder import Encoder
 from mien.core.method import Method
 from mien.core.study import MOST_PATIENTS_OF_RARE, Study

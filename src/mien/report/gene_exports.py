@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from mien.core.errors import MienError
+from mien.errors import MienError
 from mien.report.rankings import BANDS, csv_text
 
 OFFICIAL_DIGITS = 3

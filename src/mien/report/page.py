@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mien.core.answers import NOTICE
-from mien.core.errors import shown_ids
+from mien.answers.answer import NOTICE
 from mien.core.method import BASELINE, FULL
+from mien.errors import shown_ids
 from mien.evaluation.agreement import mean_absolute_error, worst
 from mien.evaluation.experiment_context import Tables, rows_of
 from mien.evaluation.findings import Finding

@@ -9,12 +9,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from mien.core.answers import Ranking, notice_for, without_nothing
+from mien.answers.answer import Ranking, notice_for, without_nothing
+from mien.answers.examination import Examination
+from mien.answers.genes import Description
 from mien.core.encoder import Encoder
-from mien.core.errors import MienError, shown
-from mien.core.examination import Examination
-from mien.core.genes import Description
 from mien.core.method import Method
+from mien.errors import MienError, shown
 from mien.storage.outputs import private_file, refuse_existing
 from mien.storage.sharded import AnyGallery
 from mien.version import TOOL

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from mien.core.errors import MienError
+from mien.errors import MienError
 from mien.evaluation.experiment_context import Tables
 from mien.report.evaluation import as_row
 from mien.report.rankings import csv_text

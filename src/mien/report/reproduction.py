@@ -8,8 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from mien.core.answers import NOTICE
-from mien.core.progress import Progress
+from mien.answers.answer import NOTICE
 from mien.core.study import Release, Study
 from mien.evaluation.agreement import METHODS, Cell, accuracy_cells, mean_absolute_error, mean_cells, worst
 from mien.evaluation.comparison import Comparison, ImagePlaces
@@ -19,6 +18,7 @@ from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.findings import Finding
 from mien.evaluation.paper_statements import findings
 from mien.evaluation.parallel import as_finished
+from mien.progress import Progress
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import draw_and_save

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mien.core.answers import CalibrationFacts, Ranking
-from mien.core.calibration import Calibration
+from mien.answers.answer import CalibrationFacts, Ranking
+from mien.answers.calibration import Calibration
 
 FEWEST_TO_SAY = 10  # left-out patients with such an answer
 LIKELY_NONE = 0.5

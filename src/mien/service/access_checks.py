@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mien.core.errors import MienError
+from mien.errors import MienError
 from mien.service.problems import Problem, busy, problem_of
 from mien.service.service_log import log_error
 from mien.service.settings import Settings

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from mien.core.embeddings import mean_cosine_distance
-from mien.core.errors import shown
 from mien.core.roster import Roster
+from mien.errors import shown
 from mien.report.gallery import gallery_document
 from mien.service.models import (
     DisorderAnswer,

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from mien.core.answers import NOTICE
-from mien.core.errors import MienError
+from mien.answers.answer import NOTICE
+from mien.errors import MienError
 from mien.service.access_checks import AccessChecks, people_of
 from mien.service.api import api_routes
 from mien.service.audit import AuditLog

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mien.core.errors import InvalidFileError, MienError
+from mien.errors import InvalidFileError, MienError
 
 FIRST = "0" * 64  # `previous` of the first line
 START = b'{"number": '  # how every line begins

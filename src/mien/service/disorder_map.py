@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mien.core.answers import RankedDisorder
-from mien.core.errors import EmptyGalleryError
+from mien.answers.answer import RankedDisorder
 from mien.core.index import GalleryIndex
+from mien.errors import EmptyGalleryError
 from mien.storage.gallery import Gallery
 
 Place = tuple[float, float]

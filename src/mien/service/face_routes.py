@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from mien.core.errors import shown
 from mien.encoding.alignment import png_of
+from mien.errors import shown
 from mien.service.api import PROBLEMS
 from mien.service.patient_ranker import PatientRanker
 from mien.service.problems import Problem

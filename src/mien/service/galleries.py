@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from mien.core.errors import GalleryBusyError, GalleryError
+from mien.errors import GalleryBusyError, GalleryError
 from mien.service.disorder_map import Place
 from mien.service.service_log import log_error
 from mien.storage.database import DATABASE, State

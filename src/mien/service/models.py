@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, create_model
 
 from mien.core.cohort import Encodings, Query
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidCohortError
 from mien.core.fusion import FUSIONS
 from mien.core.method import NAMED_METHODS, Method, method_of
 from mien.core.scores import Parameter, known_scores
+from mien.errors import InvalidCohortError
 
 MOST_IMAGES = 100  # of a query of embeddings
 Id = Annotated[str, Field(min_length=1, max_length=200)]

@@ -14,10 +14,10 @@ import jinja2
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from mien.core.answers import notice_for
-from mien.core.errors import InvalidMethodError
+from mien.answers.answer import notice_for
 from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
+from mien.errors import InvalidMethodError
 from mien.report.rankings import PARTS, csv_text, ranking_rows
 from mien.report.sex_and_age import sex_and_age_in_words
 from mien.report.sureness import answer_in_words, percent

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mien.core.answers import Ranking
+from mien.answers.answer import Ranking
+from mien.answers.examination import examine
+from mien.answers.genes import genes_of
 from mien.core.cohort import Query
-from mien.core.errors import EncoderMismatchError, InvalidFileError, WeightsError, shown
-from mien.core.examination import examine
-from mien.core.genes import genes_of
 from mien.core.method import FULL, Method
 from mien.core.roster import Disorder
 from mien.encoding.photo import Pixels
@@ -19,6 +18,7 @@ from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, Refus
 from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for
 from mien.encoding.subject import Choice, Subject
+from mien.errors import EncoderMismatchError, InvalidFileError, WeightsError, shown
 from mien.report.photos import photo_document
 from mien.report.rankings import coarse_document, examination_document, ranking_document, rounded_document
 from mien.service.budget import Budget, usual_embeddings

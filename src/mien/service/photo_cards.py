@@ -9,9 +9,9 @@ from typing import Any
 import cv2
 import numpy as np
 
-from mien.core.errors import Box
 from mien.encoding.photo import Pixels, decode_photo
 from mien.encoding.photo_encoder import RefusedPhoto
+from mien.errors import Box
 from mien.report.photos import photo_document
 from mien.service.patient_ranker import UploadResult
 

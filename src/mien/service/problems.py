@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mien.core.errors import EmptyGalleryError, GalleryBusyError, GalleryError, MienError, WeightsError
+from mien.errors import EmptyGalleryError, GalleryBusyError, GalleryError, MienError, WeightsError
 from mien.service.service_log import log_error
 
 MEDIA_TYPE = "application/problem+json"

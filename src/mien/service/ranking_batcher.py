@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mien.core.answers import Ranking
+from mien.answers.answer import Ranking
+from mien.answers.ranking import rank
 from mien.core.cohort import Query
 from mien.core.method import Method
-from mien.core.ranking import rank
 from mien.storage.gallery import Gallery
 
 MOST_TOGETHER = 16

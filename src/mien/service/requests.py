@@ -12,8 +12,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from mien.core.errors import shown_ids
 from mien.encoding.subject import Choice
+from mien.errors import shown_ids
 from mien.service.patient_ranker import Upload
 from mien.service.problems import Problem
 from mien.service.request_queue import RequestQueue

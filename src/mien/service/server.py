@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from mien.core.errors import MienError
+from mien.errors import MienError
 from mien.service.access_checks import SECURITY_HEADERS, address_group
 from mien.service.problems import Problem
 

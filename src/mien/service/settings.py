@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
-from mien.core.errors import MienError, shown, shown_ids
 from mien.core.study import ImageFacts
+from mien.errors import MienError, shown, shown_ids
 
 GOOD_TOKEN = r"[!-~]{16,}"  # noqa: S105 what one looks like
 HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]"

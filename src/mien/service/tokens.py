@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mien.core.errors import InvalidFileError, MienError, shown, shown_ids
+from mien.errors import InvalidFileError, MienError, shown, shown_ids
 from mien.storage.outputs import private_file
 
 RIGHTS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mien.core.errors import CorruptGalleryError, GalleryError
+from mien.errors import CorruptGalleryError, GalleryError
 from mien.storage.changes import finish, restore_index
 from mien.storage.database import connection, snapshot, state
 from mien.storage.outputs import private_folder

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mien.answers.genes import Description
 from mien.core.cohort import Cohort
-from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
-from mien.core.genes import Description
+from mien.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
 from mien.storage.cohort_writer import CohortWriter
 from mien.storage.database import (
     DATABASE,

@@ -6,8 +6,8 @@ import sqlite3
 from typing import NamedTuple
 
 from mien.core.cohort import Cohort
-from mien.core.errors import LISTED_PROBLEMS, GalleryError, InvalidCohortError, shown
 from mien.core.roster import Disorder
+from mien.errors import LISTED_PROBLEMS, GalleryError, InvalidCohortError, shown
 from mien.storage.database import checksum_of_disorder, checksum_of_image
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from mien.core.arrays import Float32s, Ints
 from mien.core.encoder import Encoder
-from mien.core.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
 from mien.core.roster import Disorder, Label, Roster
+from mien.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
 from mien.storage.descriptions import StoredDocument, descriptions_of, with_given_name
 from mien.storage.outputs import read_checked_json
 

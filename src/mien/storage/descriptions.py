@@ -6,9 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
-from mien.core.errors import CorruptGalleryError
-from mien.core.genes import Description, Gene
+from mien.answers.genes import Description, Gene
 from mien.core.roster import Disorder
+from mien.errors import CorruptGalleryError
 
 StoredDocument = tuple[object, object]  # document and checksum: damaged ones may hold anything
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mien.core.composites import mean_face, whole_blocks
-from mien.core.errors import CorruptGalleryError, GalleryError, shown, shown_ids
+from mien.errors import CorruptGalleryError, GalleryError, shown, shown_ids
+from mien.storage.composites import mean_face, whole_blocks
 from mien.storage.database import (
     DATABASE,
     connection,

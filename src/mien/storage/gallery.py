@@ -9,16 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from mien.core.calibration import Calibration
+from mien.answers.calibration import Calibration
+from mien.answers.genes import Description
 from mien.core.cohort import Cohort
 from mien.core.encoder import Encoder
-from mien.core.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusyError, GalleryError, require
 from mien.core.gallery_parts import LocalParts
-from mien.core.genes import Description
 from mien.core.index import GalleryIndex, build_index
 from mien.core.method import Method
 from mien.core.roster import Roster
 from mien.core.searcher import Searcher
+from mien.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusyError, GalleryError, require
 from mien.storage.changes import Change, describe, import_cohort, remove_patients, restore_index
 from mien.storage.database import State, connection, embedding_reader, newest_state, read_roster, snapshot
 from mien.storage.descriptions import StoredDocument, descriptions_of

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from mien.core.arrays import Floats, Ints, Rows
 from mien.core.encoder import Encoder
-from mien.core.errors import CorruptGalleryError
 from mien.core.index import GalleryIndex, build_index, index_of_matrices, matrices_of
 from mien.core.roster import Disorder, Roster
+from mien.errors import CorruptGalleryError
 from mien.storage.outputs import (
     TEMPORARY,
     open_unlinked,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mien.core.calibration import Calibration
-from mien.core.errors import GalleryError, InvalidCalibrationError, shown
+from mien.answers.calibration import Calibration
 from mien.core.method import Method
+from mien.errors import GalleryError, InvalidCalibrationError, shown
 from mien.storage.database import LEARNED, connection, state, transaction
 
 TUNED = "tuned method"

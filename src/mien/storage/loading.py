@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.errors import InvalidFileError, shown
-from mien.core.progress import Progress
+from mien.errors import InvalidFileError, shown
+from mien.progress import Progress
 from mien.storage.formats import missing_encodings, read_encodings
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_metadata

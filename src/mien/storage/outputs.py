@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mien.core.errors import MienError
+from mien.errors import MienError
 
 TEMPORARY = ".new"
 

@@ -11,13 +11,13 @@ from typing import Any, Literal, Self, Union
 
 import numpy as np
 
+from mien.answers.genes import Description
 from mien.core.arrays import Ints
 from mien.core.encoder import Encoder
-from mien.core.errors import EmptyGalleryError, GalleryError, shown, shown_ids
 from mien.core.gallery_parts import LocalParts, Parts
-from mien.core.genes import Description
 from mien.core.index import GalleryIndex
 from mien.core.searcher import Searcher
+from mien.errors import EmptyGalleryError, GalleryError, shown, shown_ids
 from mien.storage.database import State
 from mien.storage.descriptions import descriptions_of
 from mien.storage.gallery import Gallery

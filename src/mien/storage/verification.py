@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from mien.core.errors import CorruptGalleryError, GalleryError, shown
+from mien.errors import CorruptGalleryError, GalleryError, shown
 from mien.storage.changes import restore_index
 from mien.storage.database import (
     DATABASE,

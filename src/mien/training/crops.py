@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.arrays import Ints
-from mien.core.errors import InvalidFileError, InvalidStudyError, shown
-from mien.core.progress import Progress, silent
 from mien.core.roster import Label
 from mien.encoding.alignment import CROP_SIDE
 from mien.encoding.detection import Detector
@@ -20,6 +18,8 @@ from mien.encoding.folder import find_photos
 from mien.encoding.photo import Pixels
 from mien.encoding.photo_encoder import Photo, RefusedPhoto, crops_of
 from mien.encoding.subject import Choice
+from mien.errors import InvalidFileError, InvalidStudyError, shown
+from mien.progress import Progress, silent
 
 
 class Rows(NamedTuple):

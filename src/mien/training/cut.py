@@ -11,8 +11,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from mien.core.arrays import Float32s
-from mien.core.errors import WeightsError
 from mien.encoding.network import check_network
+from mien.errors import WeightsError
 
 AFTER = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "LpNormalization"})  # left out after the layer
 ACTIVATIONS, OUTPUT = "activations", "embeddings"

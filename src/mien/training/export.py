@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mien.core.errors import InvalidFileError
 from mien.encoding.manifest import NAME, Channels, EncoderManifest, ModelManifest, Scaling
 from mien.encoding.store import MANIFEST, StoredEncoder, sha256_of, write_whole
+from mien.errors import InvalidFileError
 from mien.training.cut import CutNetwork, FeatureLayer, joined
 
 ARCFACE_INPUT = Scaling(channels="RGB", mean=(127.5, 127.5, 127.5), deviation=(127.5, 127.5, 127.5))

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 
 from mien.core.arrays import Float32s, Ints
-from mien.core.errors import InvalidFileError
 from mien.encoding.manifest import Scaling
 from mien.encoding.network import Device, Network
 from mien.encoding.photo import Pixels
 from mien.encoding.store import sha256_of, write_whole
+from mien.errors import InvalidFileError
 from mien.evaluation.outcomes import mean_per_disorder, true_ranks
 from mien.training.augmentation import augmented
 from mien.training.crops import Rows, TrainingData

@@ -10,8 +10,8 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from mien.core.arrays import Floats, Ints
-from mien.core.errors import InvalidMethodError
 from mien.core.index import CentroidKind
+from mien.errors import InvalidMethodError
 
 DISTANCES = ("nearest", "nearest_mean", "centroid")
 TRIED = np.linspace(0, 2, 9)  # distances that a score is tried with
@@ -77,7 +77,7 @@ class Score:
     >>> Score("farther", lambda evidence: -evidence.nearest)
     Traceback (most recent call last):
     ...
-    mien.core.errors.InvalidMethodError: score 'farther' falls when the distance 'nearest' rises: ...
+    mien.errors.InvalidMethodError: score 'farther' falls when the distance 'nearest' rises: ...
     """
 
     name: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mien.core.errors import WeightsError
 from mien.encoding.networks.graph import Tensors
 from mien.encoding.networks.mobilefacenet import mobilefacenet
 from mien.encoding.networks.retinaface import retinaface_mobilenet, retinaface_resnet
+from mien.errors import WeightsError
 
 NETWORKS: dict[str, Callable[[Tensors], bytes]] = {
     "mobilefacenet": mobilefacenet,

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from mien.core.arrays import Float32s
-from mien.core.errors import WeightsError, listed, shown
+from mien.errors import WeightsError, listed, shown
 
 Shape = Sequence[int | str]
 Tensors = Mapping[str, npt.NDArray[Any]]  # by the names of the file they come from

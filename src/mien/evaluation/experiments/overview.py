@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.decomposition import PCA
 
+from mien.answers.ranking import rank
 from mien.core.arrays import Ints
 from mien.core.centroids import patient_weighted_centroids
 from mien.core.cohort import Cohort, Query
 from mien.core.embeddings import unit_rows
 from mien.core.method import BASELINE, FULL, Method
-from mien.core.ranking import rank
 from mien.evaluation.experiment_context import ExperimentContext, Tables
 from mien.evaluation.experiments.rank_changes import CENSORED_AT
 

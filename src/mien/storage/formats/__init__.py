@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mien.core.cohort import Encodings
 from mien.core.encoder import Encoder
-from mien.core.errors import EncoderMismatchError, InvalidFileError, shown
-from mien.core.progress import Progress, silent
+from mien.errors import EncoderMismatchError, InvalidFileError, shown
+from mien.progress import Progress, silent
 from mien.storage.formats.annotations import Annotations
 
 

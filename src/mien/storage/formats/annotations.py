@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mien.core.errors import shown
 from mien.core.roster import Disorder, Label
+from mien.errors import shown
 
 
 @dataclass

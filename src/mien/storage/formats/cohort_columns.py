@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mien.core.cohort import Query
-from mien.core.errors import InvalidFileError, shown
+from mien.errors import InvalidFileError, shown
 from mien.storage.formats.text_tables import read_table
 
 GROUP = "group"

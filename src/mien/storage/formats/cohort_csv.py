@@ -10,7 +10,7 @@ import numpy as np
 
 from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
-from mien.core.errors import shown
+from mien.errors import shown
 from mien.storage.formats import text_tables
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.cohort_rows import REQUIRED_COLUMNS, TEXT_COLUMNS, CohortCollector, CohortRow

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from mien.core.arrays import Float32s, Floats, Ints
 from mien.core.cohort import Encodings
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidFileError, shown
-from mien.core.progress import Progress
 from mien.core.roster import Roster
+from mien.errors import InvalidFileError, shown
+from mien.progress import Progress
 from mien.storage.formats import text_tables
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.cohort_rows import REQUIRED_COLUMNS, TEXT_COLUMNS, CohortCollector, CohortRow

@@ -15,8 +15,8 @@ import numpy as np
 from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidFileError, MienError, shown
 from mien.core.roster import Disorder
+from mien.errors import InvalidFileError, MienError, shown
 from mien.storage.formats.annotations import Annotations
 
 REQUIRED_COLUMNS = ("image_id", "embedding")

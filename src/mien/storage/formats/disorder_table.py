@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mien.core.errors import shown
-from mien.core.genes import Description, Gene
+from mien.answers.genes import Description, Gene
+from mien.errors import shown
 from mien.storage.formats.gmdb_tables import omim_with_prefix
 from mien.storage.formats.text_tables import read_table
 

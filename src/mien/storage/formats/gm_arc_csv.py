@@ -17,8 +17,8 @@ import simdjson
 
 from mien.core.cohort import Encodings
 from mien.core.encoder import VIEWS, Encoder, representation_name
-from mien.core.errors import InvalidFileError, shown
-from mien.core.progress import Progress, silent
+from mien.errors import InvalidFileError, shown
+from mien.progress import Progress, silent
 from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.text_tables import unsafe_cell
 from mien.storage.outputs import private_file

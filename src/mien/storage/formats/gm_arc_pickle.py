@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidFileError, shown
+from mien.errors import InvalidFileError, shown
 from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.inert_pickle import NUMPY_NAMES, Inert, as_array, load_inert
 from mien.storage.formats.pickled_dict import read_pickled_dict

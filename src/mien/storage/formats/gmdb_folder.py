@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mien.core.cohort import Encodings
-from mien.core.errors import InvalidFileError, InvalidStudyError, MienError, shown
-from mien.core.progress import Progress, silent
 from mien.core.roster import Label
 from mien.core.study import Fold, Release, Split, Study
+from mien.errors import InvalidFileError, InvalidStudyError, MienError, shown
+from mien.progress import Progress, silent
 from mien.storage.formats import missing_encodings, read_encodings
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_images, read_names

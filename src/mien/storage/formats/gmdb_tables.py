@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from mien.core.errors import shown
 from mien.core.roster import Disorder, Label
+from mien.errors import shown
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.text_tables import Table, read_table
 

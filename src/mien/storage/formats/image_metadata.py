@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from mien.core.errors import shown
 from mien.core.study import ImageFacts
+from mien.errors import shown
 from mien.storage.formats.text_tables import read_table, write_table
 
 COLUMNS = ("image_id", "gender", "age_year", "age_month")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mien.core.errors import InvalidFileError, shown
+from mien.errors import InvalidFileError, shown
 
 NUMBER = re.compile(r"[<>|=]?[iufb][1248]")
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mien.core.errors import InvalidFileError, shown, shown_ids
+from mien.errors import InvalidFileError, shown, shown_ids
 from mien.storage.formats.text_tables import Table, header_of, read_text
 
 COLUMNS = ("rank", "diseaseName", "diseaseCurie", "pretestprob", "posttestprob", "compositeLR")

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from mien.core.errors import InvalidFileError, shown, shown_ids
+from mien.errors import InvalidFileError, shown, shown_ids
 
 PHOTOS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif"})
 

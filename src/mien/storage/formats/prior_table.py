@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mien.core.errors import shown
+from mien.errors import shown
 from mien.storage.formats.text_tables import read_table
 
 

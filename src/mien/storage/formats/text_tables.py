@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mien.core.errors import InvalidFileError, shown
+from mien.errors import InvalidFileError, shown
 from mien.storage.outputs import private_file
 
 BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")

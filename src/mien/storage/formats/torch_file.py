@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mien.core.errors import InvalidFileError, shown
+from mien.errors import InvalidFileError, shown
 from mien.storage.formats.inert_pickle import next_inert, reason
 from mien.storage.formats.torch_records import KNOWN, Arrays, Storage, named_arrays, outside_object
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mien.core.errors import shown
+from mien.errors import shown
 from mien.storage.formats.inert_pickle import NUMPY_NAMES, Inert
 
 NUMBERS = {  # as numpy calls them, the last digit being their bytes

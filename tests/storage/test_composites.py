@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mien.core.composites import mean_face, whole_blocks
+from mien.storage.composites import mean_face, whole_blocks
 
 from oracle import composite
 

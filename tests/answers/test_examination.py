@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Cohort, Encodings, Method, Query, rank
-from mien.core.errors import InvalidMethodError
-from mien.core.examination import examine
+from mien.answers.examination import examine
 from mien.core.gallery_part import PATIENTS_NAMED
+from mien.errors import InvalidMethodError
 
 import oracle
 from cohorts import as_plain_gallery, random_cohort, random_query_arrays

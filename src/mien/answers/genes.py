@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.answers import RankedDisorder, RankedGene, Ranking
-from mien.core.calibration import COVERAGE, Calibration
+from mien.answers.answer import RankedDisorder, RankedGene, Ranking
+from mien.answers.calibration import COVERAGE, Calibration
+from mien.answers.ranking import AnyGallery, rank
 from mien.core.cohort import Query
-from mien.core.errors import InvalidMethodError, NotDescribedError, require
 from mien.core.method import FULL, Method
-from mien.core.ranking import AnyGallery, rank
+from mien.errors import InvalidMethodError, NotDescribedError, require
 
 
 class Gene(NamedTuple):

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mien.core.answers import RankedDisorder, Ranking
-from mien.core.calibration import COVERAGE
+from mien.answers.answer import RankedDisorder, Ranking
+from mien.answers.calibration import COVERAGE
+from mien.answers.ranking import AnyGallery, rank_asked, rank_plainly, searcher_of
 from mien.core.cohort import Query
-from mien.core.errors import InvalidMethodError
 from mien.core.gallery_part import PATIENTS_NAMED, NearestPatient
 from mien.core.method import FULL, Method
-from mien.core.ranking import AnyGallery, rank_asked, searcher_of
 from mien.core.searcher import AskedQuery, probe_rows
+from mien.errors import InvalidMethodError
 
 
 class Standing(NamedTuple):
@@ -65,7 +65,7 @@ def examine(
     photos = len(query.encodings.image_ids)
     [ranking] = rank_asked(gallery, searcher, [AskedQuery(query, own)], method, top, coverage=coverage)
     lists = [*query.per_image(), *(_without(query, photo) for photo in range(photos) if photos > 1)]
-    others = searcher.rank([AskedQuery(each, own) for each in lists], method, None)
+    others = rank_plainly(searcher, [AskedQuery(each, own) for each in lists], method, None)
     standings = [{line.disorder_id: _standing(line) for line in other.disorders} for other in others]
     rows, _ = probe_rows([query], method.fusion)
     nearest = searcher.nearest_patients(rows, own, [line.disorder_id for line in ranking.disorders])

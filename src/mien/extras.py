@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from mien.core.errors import MissingExtraError
+from mien.errors import MissingExtraError
 
 # module: what people call it, and the extra that brings it
 EXTRA_OF_MODULE = {

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Method, Query, rank
-from mien.core.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError, InvalidMethodError
 from mien.core.fusion import FUSIONS
 from mien.core.scores import known_scores
+from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError, InvalidMethodError
 
 import oracle
 from cohorts import as_plain_gallery, random_cohort, random_query_arrays

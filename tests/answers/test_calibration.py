@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mien import FULL, Encoder, Method, Query, rank
-from mien.core.calibration import (
+from mien.answers.calibration import (
     NEVER_NEGATIVE,
     NONE_OF_THESE,
     WEIGHTS,
@@ -23,10 +23,10 @@ from mien.core.calibration import (
     prediction_set,
     typical_ratios,
 )
-from mien.core.errors import EncoderMismatchError, InvalidCalibrationError
+from mien.answers.ranking import searcher_of
 from mien.core.gallery_parts import LocalParts
-from mien.core.ranking import searcher_of
 from mien.core.searcher import AskedQuery, Searcher
+from mien.errors import EncoderMismatchError, InvalidCalibrationError
 from mien.evaluation.calibrating import calibrate
 
 from cohorts import families, random_cohort, random_query_arrays

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from mien.core.answers import CalibrationFacts, Ranking
-from mien.core.calibration import COVERAGE, Calibration
+import numpy as np
+
+from mien.answers.answer import CalibrationFacts, PredictionSet, Ranking, ranked
+from mien.answers.calibration import COVERAGE, Calibration, Sureness
 from mien.core.cohort import Query
-from mien.core.errors import InvalidCalibrationError, InvalidMethodError, WrongArgumentError, require
 from mien.core.gallery_parts import LocalParts
 from mien.core.index import GalleryIndex
 from mien.core.method import FULL, Method
 from mien.core.searcher import AskedQuery, Searcher
+from mien.errors import InvalidCalibrationError, InvalidMethodError, WrongArgumentError, require
 
 
 class HasIndex(Protocol):
@@ -103,19 +105,49 @@ def rank_asked(
     stored = getattr(gallery, "calibration_for", lambda _method: None)
     chosen = calibration or stored(method)
     if chosen is None:
-        return searcher.rank(queries, method, top)
+        return rank_plainly(searcher, queries, method, top)
     chosen.require(method.as_dict(), searcher.encoder)
     stale = getattr(gallery, "fingerprint", "") != chosen.fingerprint
     if stale and calibration:
         raise InvalidCalibrationError(
             "the calibration is of another gallery, or another generation: calibrate this one"
         )
-    rankings = searcher.rank(queries, method, top, calibration=chosen, coverage=coverage)
-    return [ranking._replace(calibration=_facts(chosen, ranking, stale=stale)) for ranking in rankings]
+    every = searcher.gallery.disorders
+    ids = [disorder.disorder_id for disorder in every]
+    rankings = []
+    for found in searcher.search(queries, method, top, estimate=True):
+        assert found.estimates is not None
+        of_all = found.estimates.distances(method), found.estimates.gallery_patients, found.estimates.photos
+        sure = chosen.sureness(*of_all, ids, coverage)
+        for ranking, of_query in zip(ranked(found, every, top), sure, strict=True):
+            completed = _with_sureness(ranking, of_query, searcher.gallery.place_of_disorder)
+            first = completed.disorders[0].probability or 0.0
+            rankings.append(completed._replace(calibration=_facts(chosen, first, stale=stale)))
+    return rankings
 
 
-def _facts(calibration: Calibration, ranking: Ranking, *, stale: bool) -> CalibrationFacts:
-    first = ranking.disorders[0].probability or 0.0
+def rank_plainly(searcher: Searcher, queries: Sequence[AskedQuery], method: Method, top: int | None) -> list[Ranking]:
+    """The same without a calibration."""
+    every = searcher.gallery.disorders
+    return [ranking for found in searcher.search(queries, method, top) for ranking in ranked(found, every, top)]
+
+
+def _with_sureness(ranking: Ranking, sure: Sureness, place_of_disorder: Mapping[str, int]) -> Ranking:
+    places = [place_of_disorder[line.disorder_id] for line in ranking.disorders]
+    ratios, probabilities = sure.log10_ratios[places].tolist(), sure.probabilities[places].tolist()
+    lines = tuple(
+        line._replace(probability=probability, log10_likelihood_ratio=ratio)
+        for line, probability, ratio in zip(ranking.disorders, probabilities, ratios, strict=True)
+    )
+    ids, most_probable = list(place_of_disorder), np.argsort(-sure.probabilities, kind="stable")
+    chosen = tuple(ids[place] for place in most_probable.tolist() if sure.in_set[place])
+    return ranking._replace(
+        disorders=lines, none_of_these=sure.none_of_these, prediction_set=PredictionSet(sure.coverage, chosen)
+    )
+
+
+def _facts(calibration: Calibration, first: float, *, stale: bool) -> CalibrationFacts:
+    """What stands behind an answer whose first disorder is so probable."""
     alike = next(each for each in calibration.reliability if first <= each.most)
     return CalibrationFacts(
         patients=calibration.patients,

@@ -13,7 +13,7 @@ import numpy as np
 
 from mien.core.arrays import Bools, Float64s, Floats, Ints
 from mien.core.encoder import Encoder
-from mien.core.errors import InvalidCalibrationError, shown_ids
+from mien.errors import InvalidCalibrationError, shown_ids
 
 NONE_OF_THESE = "none of these"  # the disorder that is not in the gallery, in tables of priors
 PRIOR_OF_NONE = 0.05  # a choice, not a finding: whoever asks knows better how often it is none

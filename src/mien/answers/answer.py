@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Floats, Ints, places_in_runs
-from mien.core.calibration import Sureness
+from mien.core.arrays import places_in_runs
 from mien.core.encoder import Encoder
-from mien.core.extras import naming_the_missing_extra
 from mien.core.fusion import fuse_distances
 from mien.core.roster import Disorder
+from mien.core.searcher import Found
+from mien.extras import naming_the_missing_extra
 
 NOTICE = "mien supports a clinician's judgement and never gives a diagnosis."
 CAVEAT = "Sex, age and ancestry shape a face, too: patients who share them can look alike without sharing a disorder."
@@ -141,41 +141,11 @@ def without_nothing(of_answer: Ranking | RankedDisorder | RankedGene) -> dict[st
     return {name: value for name, value in of_answer._asdict().items() if value is not None or name not in NOT_ALWAYS}
 
 
-def with_sureness(ranking: Ranking, sure: Sureness, place_of_disorder: Mapping[str, int]) -> Ranking:
-    """The ranking with probabilities."""
-    places = [place_of_disorder[line.disorder_id] for line in ranking.disorders]
-    ratios, probabilities = sure.log10_ratios[places].tolist(), sure.probabilities[places].tolist()
-    lines = tuple(
-        line._replace(probability=probability, log10_likelihood_ratio=ratio)
-        for line, probability, ratio in zip(ranking.disorders, probabilities, ratios, strict=True)
-    )
-    order = np.argsort(-sure.probabilities, kind="stable")
-    ids = list(place_of_disorder)
-    chosen = tuple(ids[place] for place in order.tolist() if sure.in_set[place])
-    return ranking._replace(
-        disorders=lines, none_of_these=sure.none_of_these, prediction_set=PredictionSet(sure.coverage, chosen)
-    )
-
-
-class MeasuredPairs(NamedTuple):
-    """Probes and disorders that were measured, in the order (probe, disorder), with all that a ranking says of them."""
-
-    probe: Ints
-    disorder: Ints
-    distance: Floats  # by the method's score
-    nearest: Floats
-    centroid: Floats
-    who: Sequence[tuple[str, str]]  # patient id and image id of the nearest image
-    images: Ints  # of the disorder, without excluded patients
-    patients: Ints
-
-
-def ranked(
-    pairs: MeasuredPairs, query_of_probe: Ints, disorders: Sequence[Disorder], top: int | None
-) -> Iterator[tuple[RankedDisorder, ...]]:
+def ranked(found: Found, disorders: Sequence[Disorder], top: int | None) -> Iterator[Ranking]:
     """Orders each query's disorders by (distance, disorder id), and attaches the evidence."""
+    pairs = found.pairs
     distances = np.array([pairs.distance, pairs.nearest, pairs.centroid]).T
-    cell_of_pair = query_of_probe[pairs.probe] * len(disorders) + pairs.disorder
+    cell_of_pair = found.query_of_probe[pairs.probe] * len(disorders) + pairs.disorder
     by_cell = np.argsort(cell_of_pair, kind="stable")
     cells, first_pair = np.unique(cell_of_pair[by_cell], return_index=True)  # one per query and disorder
     fused = fuse_distances(distances[by_cell], first_pair)
@@ -199,5 +169,5 @@ def ranked(
         RankedDisorder(rank, *names, *distances, image_id, patient_id, images, patients)  # type: ignore[call-arg]
         for rank, names, distances, (patient_id, image_id), images, patients in lines
     )
-    for count in np.bincount(query[order]).tolist():
-        yield tuple(islice(made, count))
+    for (asked, own), count in zip(found.asked, np.bincount(query[order]).tolist(), strict=True):
+        yield Ranking(asked.patient_id, asked.encodings.image_ids, own, tuple(islice(made, count)))
