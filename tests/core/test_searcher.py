@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mien import BASELINE, Cohort, Encoder, Encodings, Label, Query, rank
 from mien.answers.examination import examine
 from mien.core import rounded_rows
-from mien.core.gallery_part import scan_part
 from mien.core.gallery_parts import LocalParts
+from mien.core.one_part import scan_part
 from mien.core.rounded_rows import Bounds, RoundedRows
 from mien.core.searcher import Searcher
 from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
@@ -149,7 +149,7 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
         measured.append(len(places))
         return distances(rows, places, *others)
 
-    monkeypatch.setattr("mien.core.gallery_part.scan", loose(rounded_rows.scan))
+    monkeypatch.setattr("mien.core.one_part.scan", loose(rounded_rows.scan))
     monkeypatch.setattr("mien.core.gallery_scan.scan", loose(rounded_rows.scan))
     monkeypatch.setattr(RoundedRows, "distances", counted)
     for method, answers in zip(ALL_METHODS, expected, strict=True):

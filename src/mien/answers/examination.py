@@ -10,8 +10,8 @@ from mien.answers.answer import RankedDisorder, Ranking
 from mien.answers.calibration import COVERAGE
 from mien.answers.ranking import AnyGallery, rank_asked, rank_plainly, searcher_of
 from mien.core.cohort import Query
-from mien.core.gallery_part import PATIENTS_NAMED, NearestPatient
 from mien.core.method import FULL, Method
+from mien.core.one_part import PATIENTS_NAMED, NearestPatient
 from mien.core.searcher import AskedQuery, probe_rows
 from mien.errors import InvalidMethodError
 

@@ -13,8 +13,8 @@ from mien.core.arrays import Float32s, Float64s, Ints, places_in_runs, run_start
 from mien.core.centroids import Sums, added_up
 from mien.core.embeddings import unit_rows
 from mien.core.encoder import Encoder
-from mien.core.gallery_part import MeasuredPart
 from mien.core.index import CentroidKind, GalleryIndex
+from mien.core.one_part import MeasuredPart
 from mien.core.roster import Disorder
 
 Part = TypeVar("Part")

@@ -11,10 +11,10 @@ import numpy as np
 from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints, smallest_of_runs
 from mien.core.centroids import added_up
 from mien.core.fusion import fuse_distances
-from mien.core.gallery_part import Question, ScannedPart, scan_part
 from mien.core.gallery_parts import GallerySummary, Parts, unit_row_of
 from mien.core.index import GalleryIndex
 from mien.core.method import ROUNDING, Method
+from mien.core.one_part import Question, ScannedPart, scan_part
 from mien.core.rounded_rows import FEW_PROBES, RoundedRows, pair_distances, scan
 from mien.core.scores import Evidence
 

@@ -19,16 +19,6 @@ import numpy as np
 from mien.core.arrays import Bools, Float32s, Floats, Ints
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
-from mien.core.gallery_part import (
-    PATIENTS_NAMED,
-    NearestPatient,
-    Pairs,
-    Question,
-    disorders_of,
-    measure_part,
-    nearest_patients,
-    own_patients,
-)
 from mien.core.gallery_parts import (
     GallerySummary,
     LocalParts,
@@ -41,6 +31,16 @@ from mien.core.gallery_parts import (
 from mien.core.gallery_scan import Estimates, ScannedGallery, scan_gallery
 from mien.core.index import CentroidKind, GalleryIndex
 from mien.core.method import Method
+from mien.core.one_part import (
+    PATIENTS_NAMED,
+    NearestPatient,
+    Pairs,
+    Question,
+    disorders_of,
+    measure_part,
+    nearest_patients,
+    own_patients,
+)
 from mien.core.rounded_rows import FEW_PROBES, RoundedRows
 from mien.core.scores import Evidence
 from mien.errors import EmptyGalleryError

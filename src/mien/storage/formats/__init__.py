@@ -68,11 +68,6 @@ def read_encodings(
 
     `labelled`: a cohort's disorders count, and none may be blank.
     """
-    from mien.storage.formats.cohort_csv import read_cohort_csv  # noqa: PLC0415 pyarrow is heavy
-    from mien.storage.formats.cohort_parquet import read_cohort_parquet  # noqa: PLC0415
-    from mien.storage.formats.gm_arc_csv import read_gm_arc_csv  # noqa: PLC0415
-    from mien.storage.formats.gm_arc_pickle import read_gm_arc_pickle  # noqa: PLC0415
-
     if path.exists() and not path.is_file():
         raise InvalidFileError(path, ["it is not a regular file: save it as one first"])
     try:
@@ -81,11 +76,19 @@ def read_encodings(
     except OSError as error:
         raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
     if start.startswith(b"PAR1"):
+        from mien.storage.formats.cohort_parquet import read_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
+
         return EncodingsFile(*read_cohort_parquet(path, wanted, labelled=labelled))
     if start.startswith(b"\x1f\x8b"):
         raise InvalidFileError(path, ["it is compressed: unpack it first"])
     if start.startswith(b"\x80"):
+        from mien.storage.formats.gm_arc_pickle import read_gm_arc_pickle  # noqa: PLC0415
+
         return EncodingsFile(*read_gm_arc_pickle(path, wanted))
     if b"img_name" in start.split(b"\n")[0]:
+        from mien.storage.formats.gm_arc_csv import read_gm_arc_csv  # noqa: PLC0415
+
         return EncodingsFile(*read_gm_arc_csv(path, wanted, progress))
+    from mien.storage.formats.cohort_csv import read_cohort_csv  # noqa: PLC0415
+
     return EncodingsFile(*read_cohort_csv(path, wanted, labelled=labelled))
