@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mien import FULL, Encoder, Method, Query, rank
+from mien import FULL, Encoder, Method, Query, Score, rank
 from mien.answers.calibration import (
     NEVER_NEGATIVE,
     NONE_OF_THESE,
@@ -175,6 +175,18 @@ def test_a_calibration_is_for_its_method_encoder_and_gallery(cohort, calibration
         rank(cohort, query, calibration=replace(calibration, encoder=Encoder(2, 12)))
     with pytest.raises(InvalidCalibrationError, match="another gallery"):
         rank(cohort, query, calibration=replace(calibration, fingerprint="of another gallery"))
+
+
+def test_an_edited_score_needs_a_new_calibration(cohort):
+    def edition(weight):
+        return Method(score=Score("edited", lambda evidence: evidence.nearest + weight / evidence.gallery_patients))
+
+    calibration = calibrate(cohort, edition(0.1))
+    assert rank(cohort, cohort.queries()[0], edition(0.1), calibration=calibration)[0].prediction_set
+    with pytest.raises(InvalidCalibrationError, match="the score edited has changed: run mien calibrate again"):
+        rank(cohort, cohort.queries()[0], edition(0.2), calibration=calibration)
+    older = replace(calibration, behaviour="")
+    assert rank(cohort, cohort.queries()[0], edition(0.2), calibration=older)[0].prediction_set
 
 
 def test_a_calibration_is_written_and_read_back(calibration):

@@ -13,6 +13,7 @@ import numpy as np
 
 from mien.core.arrays import Bools, Float64s, Floats, Ints
 from mien.core.encoder import Encoder
+from mien.core.method import Method
 from mien.errors import InvalidCalibrationError, shown_ids
 
 NONE_OF_THESE = "none of these"  # the disorder that is not in the gallery, in tables of priors
@@ -145,18 +146,22 @@ class Calibration:
     classes: tuple[SizeClass, ...]
     reliability: tuple[ReliabilityBin, ...]
     caution: str = ""  # what is to be said beside every answer
+    behaviour: str = ""  # of the method: calibrations of older versions do not know it
 
     @property
     def largest_log10_ratio(self) -> float:
         """Where ratios are capped: so many patients cannot show more."""
         return float(np.log10(self.patients))
 
-    def require(self, method: Mapping[str, str | float], encoder: Encoder) -> None:
+    def require(self, method: Method, encoder: Encoder) -> None:
         """Refuses another method or encoder than it was made for."""
-        if dict(method) != dict(self.method):
+        asked = method.as_dict()
+        if asked != dict(self.method):
             raise InvalidCalibrationError(
-                f"the calibration is for {_words(self.method)}, not for {_words(method)}: run mien calibrate for it"
+                f"the calibration is for {_words(self.method)}, not for {_words(asked)}: run mien calibrate for it"
             )
+        if self.behaviour not in {"", method.behaviour}:
+            raise InvalidCalibrationError(f"the score {method.score} has changed: run mien calibrate again")
         self.encoder.require_same(encoder, here="the calibration", there="the gallery")
 
     def priors(self, disorder_ids: Sequence[str]) -> Float64s:

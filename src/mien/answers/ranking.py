@@ -106,7 +106,7 @@ def rank_asked(
     chosen = calibration or stored(method)
     if chosen is None:
         return rank_plainly(searcher, queries, method, top)
-    chosen.require(method.as_dict(), searcher.encoder)
+    chosen.require(method, searcher.encoder)
     stale = getattr(gallery, "fingerprint", "") != chosen.fingerprint
     if stale and calibration:
         raise InvalidCalibrationError(

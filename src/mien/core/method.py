@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -69,6 +70,11 @@ class Method:
     @property
     def _arguments(self) -> dict[str, float]:
         return {each.argument: value for each, value in zip(self.scoring.parameters, self.values, strict=True)}
+
+    @cached_property
+    def behaviour(self) -> str:
+        """What its score does with some evidence, as a checksum: that of an edited score is another."""
+        return f"{self.scoring.try_out(self._arguments):08x}"
 
     def distance(self, evidence: Evidence) -> Floats:
         """The distances by which disorders are ranked."""

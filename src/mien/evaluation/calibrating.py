@@ -91,6 +91,7 @@ def calibrate(
         classes=(),
         reliability=(),
         caution=caution,
+        behaviour=method.behaviour,
     )
     of_true, sizes, of_first, right = [], [], [], []
     for chosen, learned in others:  # each part of the patients, by the model that was fitted to the other parts

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import NamedTuple, get_args
+from zlib import crc32
 
 import numpy as np
 
@@ -97,8 +98,11 @@ class Score:
             )
         self.try_out({parameter.argument: parameter.default for parameter in self.parameters})
 
-    def try_out(self, arguments: Mapping[str, float]) -> None:
-        """Refuses a score that breaks the rules with these parameters, as far as some evidence shows it."""
+    def try_out(self, arguments: Mapping[str, float]) -> int:
+        """Refuses a score that breaks the rules with these parameters, as far as some evidence shows it.
+
+        Gives a checksum of what it made of this evidence: that of an edited score is another.
+        """
         try:
             counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments), float)
             columns = [self._tried(varied, arguments) for varied in DISTANCES[: 3 if self.centroid else 2]]
@@ -116,6 +120,8 @@ class Score:
                 raise InvalidMethodError(
                     f"score {self.name!r} falls when the distance {varied!r} rises: it must not, smaller is closer"
                 )
+        values = (np.concatenate([counted, *map(np.ravel, columns)]) + 0.0).tolist()  # no zero with a sign
+        return crc32(" ".join(f"{value:.6g}" for value in values).encode())
 
     def _tried(self, varied: str, arguments: Mapping[str, float]) -> Floats:
         """Distances (other evidence, tried distances) where one distance varies."""
