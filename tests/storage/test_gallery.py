@@ -17,7 +17,7 @@ from mien.errors import (
     GalleryError,
     InvalidCohortError,
 )
-from mien.storage import changes, database
+from mien.storage import changes, cohort_reader, database
 from mien.storage.index_files import FileRows
 from mien.storage.verification import problems
 
@@ -311,7 +311,7 @@ def bytes_of_patient(cohort, patient_id, gallery):
             *[embedding[start : start + 12] for start in range(0, len(embedding) - 12, 12)],
             gallery.index.images.exact[image].tobytes()[:16],
             gallery.index.image_lengths[image].tobytes()[:8],
-            database.checksum_of_image(roster.image_ids[image], patient_id, disorder_ids, embedding),
+            cohort_reader.checksum_of_image(roster.image_ids[image], patient_id, disorder_ids, embedding),
         ]
     return patterns
 
@@ -428,7 +428,7 @@ def test_damage_to_others_keeps_nobody_in_the_gallery(directory, cohort):
     leaving = next(p for i, p in enumerate(cohort.roster.patient_ids) if i != cohort.roster.patient_of_image[4])
     Gallery.remove_patients(directory, [leaving])
     with database.connection(directory) as connected:
-        assert leaving not in database.read_roster(connected).patient_of_id
+        assert leaving not in cohort_reader.read_roster(connected).patient_of_id
     assert not list(directory.glob("index-*"))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from mien.answers.genes import Description
 from mien.core.cohort import Cohort
 from mien.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
+from mien.storage.cohort_reader import embedding_reader, read_roster
 from mien.storage.cohort_writer import CohortWriter
 from mien.storage.database import (
     DATABASE,
@@ -19,10 +20,8 @@ from mien.storage.database import (
     FINISHED,
     LEARNED,
     connection,
-    embedding_reader,
     fingerprint,
     newest_state,
-    read_roster,
     state,
     transaction,
     write_state,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mien.core.cohort import Cohort
 from mien.core.roster import Disorder
 from mien.errors import LISTED_PROBLEMS, GalleryError, InvalidCohortError, shown
-from mien.storage.database import checksum_of_disorder, checksum_of_image
+from mien.storage.cohort_reader import checksum_of_disorder, checksum_of_image
 
 
 class StoredImage(NamedTuple):

@@ -1,4 +1,4 @@
-"""`gallery.sqlite`, of which the index is made: its tables, connections, and rows with their checksums."""
+"""`gallery.sqlite`, of which the index is made: its tables, connections and state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mien.core.arrays import Float32s, Ints
 from mien.core.encoder import Encoder
-from mien.core.roster import Disorder, Label, Roster
-from mien.errors import CorruptGalleryError, GalleryBusyError, GalleryError, shown
-from mien.storage.descriptions import StoredDocument, descriptions_of, with_given_name
+from mien.errors import CorruptGalleryError, GalleryBusyError, GalleryError
+from mien.storage.descriptions import StoredDocument
 from mien.storage.outputs import read_checked_json
 
 DATABASE = "gallery.sqlite"
@@ -122,7 +120,8 @@ def _damaged(path: Path, what: object) -> CorruptGalleryError:
     return CorruptGalleryError(f"{path}: {what}: restore the file from a backup or build the gallery anew")
 
 
-def _path_of(database: sqlite3.Connection) -> Path:
+def path_of(database: sqlite3.Connection) -> Path:
+    """The file of a database."""
     return Path(database.execute("PRAGMA database_list").fetchone()[2])
 
 
@@ -187,7 +186,7 @@ def snapshot(database: sqlite3.Connection) -> Iterator[None]:
 
 def state(database: sqlite3.Connection) -> State:
     """The state of the gallery, checked; refuses one that was never finished, or has another format."""
-    path = _path_of(database)
+    path = path_of(database)
     rows = database.execute("SELECT * FROM gallery") if has_table(database, "gallery") else None
     row = rows.fetchone() if rows else None
     if rows is None or row is None:
@@ -245,7 +244,7 @@ def write_state(database: sqlite3.Connection, **changed: Any) -> None:
     if "checksum" not in columns:
         database.execute("ALTER TABLE gallery ADD COLUMN checksum BLOB")
         for suffix in ("", "-wal", "-shm"):
-            path = Path(f"{_path_of(database)}{suffix}")
+            path = Path(f"{path_of(database)}{suffix}")
             if path.exists() and not path.is_symlink():
                 path.chmod(0o600)
     encoder = None if now.encoder is None else json.dumps(now.encoder.as_dict())
@@ -280,66 +279,10 @@ def fingerprint(database: sqlite3.Connection) -> str:
     digest = hashlib.sha256()
     for table in ("disorder", "image"):
         for (checksum,) in database.execute(f"SELECT checksum FROM {table} ORDER BY {table}_id"):  # noqa: S608
-            digest.update(_as_bytes(checksum))
+            digest.update(as_bytes(checksum))
     return digest.hexdigest()
 
 
-def checksum_of_image(image_id: str, patient_id: str, disorder_ids: Sequence[str], embedding: bytes) -> bytes:
-    """SHA-256 over everything that is stored of an image."""
-    digest = hashlib.sha256(json.dumps([image_id, patient_id, sorted(disorder_ids)]).encode())
-    digest.update(_as_bytes(embedding))
-    return digest.digest()
-
-
-def _as_bytes(stored: object) -> bytes:
+def as_bytes(stored: object) -> bytes:
     """What should be bytes: a damaged row may hold anything."""
     return stored if isinstance(stored, bytes) else repr(stored).encode()
-
-
-def checksum_of_disorder(disorder: Disorder) -> bytes:
-    """SHA-256 over everything that is stored of a disorder."""
-    return hashlib.sha256(json.dumps(list(disorder), default=repr).encode()).digest()
-
-
-def read_disorders(database: sqlite3.Connection) -> Iterator[tuple[Disorder, bool]]:
-    """Every disorder, and whether its row is sound."""
-    for disorder_id, name, omim, checksum in database.execute("SELECT disorder_id, name, omim, checksum FROM disorder"):
-        disorder = Disorder(str(disorder_id), name, omim)
-        yield disorder, checksum == checksum_of_disorder(disorder)
-
-
-def read_roster(database: sqlite3.Connection) -> Roster:
-    """Who is in the gallery; refuses damaged disorders, and a database in which rows are missing or were added."""
-    disorders, descriptions = {}, descriptions_of(read_document(database))
-    for disorder, sound in read_disorders(database):
-        if not sound:
-            who = f"disorder {shown(disorder.disorder_id)}"
-            raise CorruptGalleryError(f"{_path_of(database)}: {who} is damaged: run 'mien gallery verify'")
-        disorders[disorder.disorder_id] = with_given_name(disorder, descriptions)
-    labels = database.execute(
-        "SELECT image_id, patient_id, disorder_id FROM label JOIN image USING (image_key)"
-        " JOIN patient USING (patient_key) JOIN disorder USING (disorder_key)"
-    )
-    roster = Roster.of_labels((Label(*map(str, row)) for row in labels), disorders)
-    now = state(database)
-    if (len(roster.image_ids), fingerprint(database) if now.generation else "") != (now.images, now.fingerprint):
-        raise CorruptGalleryError(f"{_path_of(database)}: rows are missing or were added: run 'mien gallery verify'")
-    return roster
-
-
-def embedding_reader(database: sqlite3.Connection, roster: Roster, encoder: Encoder) -> Callable[[Ints], Float32s]:
-    """Reads raw embeddings of some images of the roster, their checksums verified."""
-
-    def read(images: Ints) -> Float32s:
-        embeddings = np.empty((len(images), encoder.representations, encoder.dimensions), dtype="<f4")
-        for row, image in enumerate(images.tolist()):
-            image_id, patient_id = roster.image_ids[image], roster.patient_ids[roster.patient_of_image[image]]
-            disorder_ids = roster.disorder_ids_of_image[image]
-            stored = database.execute("SELECT embedding, checksum FROM image WHERE image_id = ?", [image_id]).fetchone()
-            if stored is None or stored[1] != checksum_of_image(image_id, patient_id, disorder_ids, stored[0]):
-                who = f"image {shown(image_id)}"
-                raise CorruptGalleryError(f"{_path_of(database)}: {who} is damaged: run 'mien gallery verify'")
-            embeddings[row] = np.frombuffer(stored[0], dtype="<f4").reshape(embeddings.shape[1:])
-        return embeddings
-
-    return read

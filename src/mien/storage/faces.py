@@ -21,17 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mien.errors import CorruptGalleryError, GalleryError, shown, shown_ids
+from mien.storage.cohort_reader import read_roster
 from mien.storage.composites import mean_face, whole_blocks
-from mien.storage.database import (
-    DATABASE,
-    connection,
-    has_table,
-    newest_state,
-    read_roster,
-    rows_if_any,
-    snapshot,
-    transaction,
-)
+from mien.storage.database import DATABASE, connection, has_table, newest_state, rows_if_any, snapshot, transaction
 
 COMPOSITE_PATIENTS = 5
 FEWEST_COMPOSITE_PATIENTS = 3

@@ -20,7 +20,8 @@ from mien.core.roster import Roster
 from mien.core.searcher import Searcher
 from mien.errors import CorruptGalleryError, EmptyGalleryError, GalleryBusyError, GalleryError, require
 from mien.storage.changes import Change, describe, import_cohort, remove_patients, restore_index
-from mien.storage.database import State, connection, embedding_reader, newest_state, read_roster, snapshot
+from mien.storage.cohort_reader import embedding_reader, read_roster
+from mien.storage.database import State, connection, newest_state, snapshot
 from mien.storage.descriptions import StoredDocument, descriptions_of
 from mien.storage.faces import Faces, FacesAdded, add_faces
 from mien.storage.index_files import read_index

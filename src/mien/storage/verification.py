@@ -9,15 +9,8 @@ from pathlib import Path
 
 from mien.errors import CorruptGalleryError, GalleryError, shown
 from mien.storage.changes import restore_index
-from mien.storage.database import (
-    DATABASE,
-    checksum_of_image,
-    connection,
-    fingerprint,
-    newest_state,
-    read_disorders,
-    snapshot,
-)
+from mien.storage.cohort_reader import checksum_of_image, read_disorders
+from mien.storage.database import DATABASE, connection, fingerprint, newest_state, snapshot
 from mien.storage.descriptions import descriptions_of
 from mien.storage.faces import face_problems
 from mien.storage.index_files import read_index
