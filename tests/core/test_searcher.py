@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -17,7 +18,7 @@ from mien.core import rounded_rows
 from mien.core.gallery_parts import LocalParts
 from mien.core.one_part import scan_part
 from mien.core.rounded_rows import Bounds, RoundedRows
-from mien.core.searcher import Searcher
+from mien.core.searcher import FEW_PROBES, SOME_LEFT, Searcher
 from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
 
 import oracle
@@ -60,9 +61,10 @@ def searcher_of(cohorts):
     top=st.sampled_from([None, 1, 3]),
     whole_numbers=st.booleans(),
     alike=st.booleans(),
+    some_left=st.sampled_from([0, SOME_LEFT]),
 )
 def test_parts_rank_as_one_gallery_does(
-    seed, representations, dimensions, disorders, parts, rows_per_block, top, whole_numbers, alike
+    seed, representations, dimensions, disorders, parts, rows_per_block, top, whole_numbers, alike, some_left
 ):
     rng = np.random.default_rng(seed)
     cohort = random_cohort(rng, representations=representations, dimensions=dimensions, disorders=disorders)
@@ -70,7 +72,7 @@ def test_parts_rank_as_one_gallery_does(
         values = rng.integers(-1, 2, cohort.embeddings.shape)
         values[..., 0] += ~values.any(axis=2)  # of some length
         cohort = replace(cohort, encodings=Encodings.of(cohort.roster.image_ids, values))
-    cohort = with_views(cohort, rng, noise=0.0 if whole_numbers else 0.05) if alike else cohort
+    cohort = with_views(cohort, rng, noise=0.0 if whole_numbers else 0.2) if alike else cohort
     assert cohort.index.images.alike == ((4, dimensions) if alike else (1, 1))
     queries = [Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3)]
     own = cohort.queries()[0]  # its patient is left out
@@ -78,6 +80,7 @@ def test_parts_rank_as_one_gallery_does(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mien.core.rounded_rows.BYTES_PER_BLOCK", rows_per_block * representations * dimensions)
         patch.setattr("mien.core.searcher.CENTROIDS_AT_A_TIME", 2)
+        patch.setattr("mien.core.searcher.SOME_LEFT", some_left)
         searcher = searcher_of(dealt(cohort, rng, parts))
         for method in ALL_METHODS:
             for asked in (queries, [own], [by_photo]):
@@ -159,10 +162,10 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
         assert sum(measured) >= sum(2 * len(ranking.disorders) for ranking in found)  # nearest image and centroid
 
 
-def test_many_left_by_a_coarse_scan_are_scanned_finely(rng):
+def test_many_left_of_a_batch_are_scanned_finely(rng):
     """Random rows of many dimensions are all about as far away: bytes cannot tell them apart, exact rows can."""
     cohort = random_cohort(rng, disorders=60, dimensions=512, representations=4)
-    query = Query.of(rng.standard_normal((1, 4, 512)))
+    queries = [Query.of(rng.standard_normal((1, 4, 512))) for _ in range(FEW_PROBES)]
     scanner = searcher_of([cohort])
     original = Searcher._scan
 
@@ -170,13 +173,40 @@ def test_many_left_by_a_coarse_scan_are_scanned_finely(rng):
         seen.append(fine)
         return original(self, question, method, fine=fine)
 
-    seen = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Searcher, "_scan", watched)
-        [ranking] = rank(scanner, query, BASELINE, top=3)
-    assert seen == [False, True]
-    expected = oracle.ranking(oracle.plain(query.encodings.embeddings), as_plain_gallery(cohort), BASELINE)
-    assert [line.disorder_id for line in ranking.disorders] == [disorder_id for _, disorder_id in expected[:3]]
+    for asked, scans in ((queries[:1], [False]), (queries, [False, True])):
+        seen = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Searcher, "_scan", watched)
+            rankings = rank(scanner, asked, BASELINE, top=3)
+        assert seen == scans
+        for query, ranking in zip(asked, rankings, strict=True):
+            expected = oracle.ranking(oracle.plain(query.encodings.embeddings), as_plain_gallery(cohort), BASELINE)
+            assert [line.disorder_id for line in ranking.disorders] == [disorder_id for _, disorder_id in expected[:3]]
+
+
+def test_where_many_are_left_the_likely_ones_say_who_is_measured(rng, monkeypatch):
+    """Views that are not much alike, scanned as one: bounds are wide, but what is measured first excludes most."""
+    closeness = np.linspace(0.4, 0.8, 120)  # of disorders to the query, each a little closer than the one before
+    rows = np.concatenate([closeness[:, np.newaxis], np.diag((1 - closeness**2) ** 0.5)], axis=1)
+    ids = [str(number) for number in range(len(rows))]
+    cohort = with_views(Cohort.of(rows, image_ids=ids, patient_ids=ids, disorder_ids=ids), rng, noise=0.2)
+    assert cohort.index.images.alike == (4, 121)
+    query = Query.of(np.eye(121)[np.newaxis, [0] * 4])
+    measured, totals, answers = [], [], []
+    distances = RoundedRows.distances
+
+    def counted(rows, places, *others):
+        measured.append(len(places))
+        return distances(rows, places, *others)
+
+    monkeypatch.setattr(RoundedRows, "distances", counted)
+    for some_left in (math.inf, 0):
+        measured.clear()
+        monkeypatch.setattr("mien.core.searcher.SOME_LEFT", some_left)
+        answers.append(rank(cohort, query, BASELINE, top=3))
+        totals.append(sum(measured))
+    assert answers[0] == answers[1]
+    assert totals[1] < 0.8 * totals[0]
 
 
 class WatchedRows:

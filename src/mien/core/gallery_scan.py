@@ -62,20 +62,32 @@ class ScannedGallery(NamedTuple):
 
     def candidates(self, method: Method, top: int | None) -> Bools:
         """Which disorders (queries, disorders) can be among the first `top` of a query, by the bounds."""
-        first_of_query = self.question.first_probe
         if top is None:
-            return self.there[first_of_query]
+            return self.there[self.question.first_probe]
+        low, high = self._bounds(method)
+        last = _last_of_first(high, top)
+        return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
+
+    def likely(self, method: Method, top: int) -> Bools:
+        """The `top` disorders of each query whose upper bounds are the smallest; more, if some are equal."""
+        _, high = self._bounds(method)
+        return np.isfinite(high) & (high <= _last_of_first(high, top))
+
+    def _bounds(self, method: Method) -> list[Floats]:
+        """Lower and upper bounds (queries, disorders) of distances by a method, infinite where no image is left."""
         bounds = [method.distance(evidence) for evidence in (self.lower, self.upper)]
         method.require_rising(*(np.broadcast_to(bound, self.there.shape)[self.there] for bound in bounds))
-        low, high = (fuse_distances(np.where(self.there, bound, np.inf), first_of_query) for bound in bounds)
-        last = np.partition(high, top - 1, axis=1)[:, [top - 1]]
-        return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
+        return [fuse_distances(np.where(self.there, bound, np.inf), self.question.first_probe) for bound in bounds]
 
     @property
     def estimates(self) -> Estimates:
         """What lies between the bounds."""
         assert self.middle is not None
         return Estimates(self.middle, self.there, self.question.first_probe)
+
+
+def _last_of_first(distances: Floats, top: int) -> Floats:
+    return np.partition(distances, top - 1, axis=1)[:, [top - 1]]
 
 
 def scan_gallery(

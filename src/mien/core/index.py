@@ -18,7 +18,7 @@ from mien.core.rounded_rows import EACH, Alike, RoundedRows, rounded
 from mien.errors import EmptyGalleryError
 
 CentroidKind = Literal["image", "patient"]
-ALIKE = 0.02  # share of the squared length that views of a photo do not have in common: bounds are twice as wide then
+ALIKE = 0.05  # share of the squared length that views of a photo do not have in common: bounds are twice as wide then
 DISORDERS_TRIED, IMAGES_TRIED = 32, 8  # of each, to see whether they are alike
 Allocate = Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float32s, Floats, Ints
+from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
 from mien.core.cohort import Query
 from mien.core.encoder import Encoder
 from mien.core.gallery_parts import (
@@ -48,7 +48,8 @@ from mien.errors import EmptyGalleryError
 BOUNDS_AT_A_TIME = 1 << 23  # probes times images: 32 MB for each of a few arrays
 EVIDENCE_AT_A_TIME = 1 << 20  # probes times disorders
 CENTROIDS_AT_A_TIME = 64  # whose sums are put together: 6 MB from each part
-MANY_LEFT = 0.25  # share of all pairs; where a scan leaves more, a finer one costs less than measuring them
+SOME_LEFT = 4  # times as many as are asked for; where more are left, the likely ones are measured before the others
+MANY_LEFT = 0.25  # share of all pairs; where more are left of a batch, a product of exact rows costs less
 
 
 class AskedQuery(NamedTuple):
@@ -201,44 +202,68 @@ class Searcher:
         return scan_gallery(self.parts, self.gallery, centroids, question, method, fine=fine)
 
     def _shortlist(self, scanned: ScannedGallery, method: Method, top: int | None) -> tuple[ScannedGallery, Bools]:
-        """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query.
+        """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
+        candidates = self._candidates(scanned, method, top)
+        several = len(scanned.question.rows) >= FEW_PROBES
+        if top is not None and several and np.count_nonzero(candidates) > MANY_LEFT * candidates.size:
+            scanned = self._scan(scanned.question, method, fine=True)
+            candidates = self._candidates(scanned, method, top)
+        return scanned, candidates
 
-        Centroids are measured here: they are few, and most disorders that a scan leaves are out by theirs.
+    def _candidates(self, scanned: ScannedGallery, method: Method, top: int | None) -> Bools:
+        """Who is left by the bounds, once what excludes most has been measured and is no bound any more.
+
+        That are the centroids, which are few; and where many disorders are left, the images of the likely ones: others
+        must then be as near as these are, not as near as they may be.
         """
-        question, candidates = scanned.question, scanned.candidates(method, top)
-        if top is not None and np.count_nonzero(candidates) > MANY_LEFT * candidates.size:
-            scanned = self._scan(question, method, fine=True)
-            candidates = scanned.candidates(method, top)
-        probe, disorder = np.nonzero(candidates[question.query_of_probe])
+        query_of_probe, candidates = scanned.question.query_of_probe, scanned.candidates(method, top)
+        if method.scoring.centroid:
+            self._measure_centroids(scanned, *np.nonzero(candidates[query_of_probe]))
+            candidates &= scanned.candidates(method, top)
+        if top is not None and np.count_nonzero(candidates) > SOME_LEFT * top * len(candidates):
+            pairs = np.nonzero(scanned.likely(method, top)[query_of_probe])
+            nearest, mean, _ = self._nearest(scanned, *pairs)
+            for evidence in (scanned.lower, scanned.upper):
+                evidence.nearest[pairs], evidence.nearest_mean[pairs] = nearest, mean
+            candidates &= scanned.candidates(method, top)
+        return candidates
+
+    def _measure_centroids(self, scanned: ScannedGallery, probe: Ints, disorder: Ints) -> None:
         # what is left of a disorder without the own patient was measured already
         whole = scanned.lower.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
-        probe, disorder = probe[whole], disorder[whole]
-        measured = self.centroids(question.centroid).distances(disorder, question.rows, probe)
-        for evidence in (scanned.lower, scanned.upper):
-            evidence.centroid[probe, disorder] = measured
-        return scanned, candidates & scanned.candidates(method, top)
+        pairs = probe, disorder = probe[whole], disorder[whole]
+        measured = self.centroids(scanned.question.centroid).distances(disorder, scanned.question.rows, probe)
+        scanned.lower.centroid[pairs] = scanned.upper.centroid[pairs] = measured
 
     def _measure(self, scanned: ScannedGallery, method: Method, probe: Ints, disorder: Ints) -> MeasuredPairs:
         """Exact distances of probes and disorders of a shortlist, and the score of them."""
-        question = scanned.question
+        if not method.scoring.centroid:  # it is shown
+            self._measure_centroids(scanned, probe, disorder)
+        nearest, mean, who = self._nearest(scanned, probe, disorder)
+        images = scanned.lower.gallery_images[probe, disorder]
+        patients = scanned.lower.gallery_patients[probe, disorder]
+        centroid = scanned.lower.centroid[probe, disorder]
+        photos = scanned.question.photos[probe]
+        scored = np.asarray(method.distance(Evidence(nearest, mean, centroid, images, patients, photos)))
+        method.require_rising(scored, scored)
+        return MeasuredPairs(probe, disorder, scored, nearest, centroid, who, images, patients)
+
+    def _nearest(
+        self, scanned: ScannedGallery, probe: Ints, disorder: Ints
+    ) -> tuple[Float64s, Float64s, list[tuple[str, str]]]:
+        """Exact distances to the nearest images: to the nearest one, the mean of those that count, and who is on it."""
         neighbours, threshold = scanned.neighbours[probe, disorder], scanned.threshold[probe, disorder]
         asks, asked = [], []
         for place_of, part in zip(self.gallery.place_in_parts, scanned.parts, strict=True):
             here = np.flatnonzero(place_of[disorder] >= 0)
             pairs = Pairs(probe[here], place_of[disorder[here]], neighbours[here], threshold[here])
-            asks.append(partial(measure_part, question=question, pairs=pairs, lower_of_labels=part.lower_of_labels))
+            question, lower = scanned.question, part.lower_of_labels
+            asks.append(partial(measure_part, question=question, pairs=pairs, lower_of_labels=lower))
             asked.append(here)
         first, distance, who = joined(self.parts.ask_each(asks), asked, neighbours)
-        images = scanned.lower.gallery_images[probe, disorder]
-        patients = scanned.lower.gallery_patients[probe, disorder]
-        centroid = scanned.lower.centroid[probe, disorder]  # measured with the shortlist
         nearest = distance[first]
-        mean = nearest if len(distance) == len(first) else np.add.reduceat(distance, first) / neighbours
-        scored = np.asarray(
-            method.distance(Evidence(nearest, mean, centroid, images, patients, question.photos[probe]))
-        )
-        method.require_rising(scored, scored)
-        return MeasuredPairs(probe, disorder, scored, nearest, centroid, who, images, patients)
+        one_each = len(distance) == len(first)
+        return nearest, nearest if one_each else np.add.reduceat(distance, first) / neighbours, who
 
 
 def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:
