@@ -153,7 +153,7 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
         return distances(rows, places, *others)
 
     monkeypatch.setattr("mien.core.one_part.scan", loose(rounded_rows.scan))
-    monkeypatch.setattr("mien.core.gallery_scan.scan", loose(rounded_rows.scan))
+    monkeypatch.setattr("mien.core.searcher.scan", loose(rounded_rows.scan))
     monkeypatch.setattr(RoundedRows, "distances", counted)
     for method, answers in zip(ALL_METHODS, expected, strict=True):
         measured.clear()
@@ -169,9 +169,9 @@ def test_many_left_of_a_batch_are_scanned_finely(rng):
     scanner = searcher_of([cohort])
     original = Searcher._scan
 
-    def watched(self, question, method, *, fine: bool):
+    def watched(self, question, method, *, fine=False, **how):
         seen.append(fine)
-        return original(self, question, method, fine=fine)
+        return original(self, question, method, fine=fine, **how)
 
     for asked, scans in ((queries[:1], [False]), (queries, [False, True])):
         seen = []

@@ -15,7 +15,7 @@ from mien.core.gallery_parts import GallerySummary, Parts, unit_row_of
 from mien.core.index import GalleryIndex
 from mien.core.method import ROUNDING, Method
 from mien.core.one_part import Question, ScannedPart, scan_part
-from mien.core.rounded_rows import FEW_PROBES, RoundedRows, pair_distances, scan
+from mien.core.rounded_rows import Bounds, pair_distances
 from mien.core.scores import Evidence
 
 FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is as far away as this
@@ -55,7 +55,6 @@ class ScannedGallery(NamedTuple):
     parts: Sequence[ScannedPart]
     lower: Evidence
     upper: Evidence
-    middle: Evidence | None  # between the two, if estimates are asked for
     there: Bools  # whether an image is left to compare with
     neighbours: Ints  # how many nearest images count
     threshold: Float32s  # no image farther than this is one of them
@@ -81,9 +80,10 @@ class ScannedGallery(NamedTuple):
 
     @property
     def estimates(self) -> Estimates:
-        """What lies between the bounds."""
-        assert self.middle is not None
-        return Estimates(self.middle, self.there, self.question.first_probe)
+        """What lies in the middle of the bounds."""
+        nearest, mean, centroid = ((low + high) / 2 for low, high in zip(self.lower[:3], self.upper[:3], strict=True))
+        middle = self.lower._replace(nearest=nearest, nearest_mean=mean, centroid=centroid)
+        return Estimates(middle, self.there, self.question.first_probe)
 
 
 def _last_of_first(distances: Floats, top: int) -> Floats:
@@ -93,21 +93,20 @@ def _last_of_first(distances: Floats, top: int) -> Floats:
 def scan_gallery(
     parts: Parts[GalleryIndex],
     gallery: GallerySummary,
-    centroids: RoundedRows,
+    to_centroids: Bounds,
     question: Question,
     method: Method,
     *,
     fine: bool,
 ) -> ScannedGallery:
-    """Scans all parts and the centroids; if it is to be `fine`, by exact rows."""
+    """Scans all parts; if it is to be `fine`, by exact rows."""
     slots = method.neighbours(gallery.images_of_disorder)
     first_slot = np.cumsum(slots) - slots
     shape = len(question.rows), len(slots)
     counts = gallery.images_of_disorder, gallery.patients_of_disorder, slots
     images, patients, neighbours = (np.broadcast_to(of, shape) for of in counts)
-    closely = fine or question.estimate or len(question.rows) >= FEW_PROBES
     scanned = parts.ask(partial(scan_part, question=question, fine=fine))
-    centroid = [bound.T.astype(np.float64) for bound in scan(centroids, question.rows, fine=closely)]
+    centroid = [bound.T.astype(np.float64) for bound in to_centroids]
     if question.lost:
         images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
     for (query, disorder_id), rest in added_up(part.rest for part in scanned).items():
@@ -117,11 +116,9 @@ def scan_gallery(
         for probe in place[0].tolist():
             [distance] = pair_distances(unit_row_of(rest.sums), question.rows[[probe]])
             centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
-    names = ("lower", "upper", "estimate") if question.estimate else ("lower", "upper")
-    nearest = [_merged([getattr(part, name) for part in scanned], gallery, slots) for name in names]
+    nearest = [_merged([getattr(part, name) for part in scanned], gallery, slots) for name in ("lower", "upper")]
     one_each = nearest[0].shape == shape
-    centroid = [*centroid, (centroid[0] + centroid[1]) / 2] if question.estimate else centroid
-    low, high, *middle = (
+    low, high = (
         Evidence(
             nearest=of_slots if one_each else of_slots[:, first_slot],
             nearest_mean=of_slots if one_each else _means(of_slots, first_slot, neighbours),
@@ -135,7 +132,7 @@ def scan_gallery(
     last = high.nearest if one_each else np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1)
     threshold = np.nextafter(last.astype(np.float32), np.float32(np.inf))
     there = low.nearest < FARTHEST
-    return ScannedGallery(question, scanned, low, high, middle[0] if middle else None, there, neighbours, threshold)
+    return ScannedGallery(question, scanned, low, high, there, neighbours, threshold)
 
 
 def _merged(bounds: Sequence[Float32s], gallery: GallerySummary, slots: Ints) -> Float64s:

@@ -34,7 +34,6 @@ class Question(NamedTuple):
     lost: tuple[tuple[int, str], ...]  # query and disorder id, where a disorder loses images with the own patients
     centroid: CentroidKind
     neighbours: Mapping[str, int] | None  # by disorder id; None: one each
-    estimate: bool = False  # whether what lies between the bounds is wanted too
 
     @property
     def first_probe(self) -> Ints:
@@ -60,12 +59,11 @@ class ScannedPart:
 
     lower: Float32s
     upper: Float32s
-    estimate: Float32s | None  # the same of what lies in the middle, if it was asked for
     rest: dict[tuple[int, str], RestOfDisorder]  # by query and disorder id
     lower_of_labels: Float32s | None  # (labels, probes): it is for measuring here, and does not travel
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ScannedPart, (self.lower, self.upper, self.estimate, self.rest, None)
+        return ScannedPart, (self.lower, self.upper, self.rest, None)
 
 
 class Pairs(NamedTuple):
@@ -102,13 +100,8 @@ def scan_part(index: GalleryIndex, question: Question, *, fine: bool) -> Scanned
     if question.neighbours is not None:
         counted = [question.neighbours[disorder.disorder_id] for disorder in roster.disorders]
         wanted = np.minimum(counted, roster.images_of_disorder)
-
-    def smallest(of_labels: Float32s) -> Float32s:
-        return smallest_of_runs(of_labels, roster.first_label, wanted)
-
-    estimate = smallest((bounds.lower + bounds.upper) * np.float32(0.5)) if question.estimate else None
-    rest = dict(_rests(index, question, own))
-    return ScannedPart(smallest(bounds.lower), smallest(bounds.upper), estimate, rest, bounds.lower)
+    lower, upper = (smallest_of_runs(bound, roster.first_label, wanted) for bound in bounds)
+    return ScannedPart(lower, upper, dict(_rests(index, question, own)), bounds.lower)
 
 
 def measure_part(

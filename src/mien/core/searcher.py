@@ -41,7 +41,7 @@ from mien.core.one_part import (
     nearest_patients,
     own_patients,
 )
-from mien.core.rounded_rows import FEW_PROBES, RoundedRows
+from mien.core.rounded_rows import FEW_PROBES, RoundedRows, scan
 from mien.core.scores import Evidence
 from mien.errors import EmptyGalleryError
 
@@ -131,9 +131,9 @@ class Searcher:
         """All that can be among the first `top` of each query, measured, a few queries at a time."""
         every = top is None or top >= len(self.gallery.disorders)
         for batch in self._batches(queries):
-            question = self._question(batch, method)._replace(estimate=estimate)
+            question = self._question(batch, method)
             fine = every and len(question.rows) >= FEW_PROBES and not estimate
-            scanned = self._scan(question, method, fine=fine)
+            scanned = self._scan(question, method, fine=fine, estimate=estimate)
             estimates = scanned.estimates if estimate else None
             scanned, shortlist = self._shortlist(scanned, method, None if every else top)
             for asked, of_query in zip(batch, shortlist, strict=True):
@@ -146,8 +146,7 @@ class Searcher:
     def estimates(self, queries: Sequence[AskedQuery], method: Method) -> Iterator[Estimates]:
         """The evidence for every disorder, for a few queries at a time."""
         for batch in self._batches(queries):
-            question = self._question(batch, method)._replace(estimate=True)
-            yield self._scan(question, method, fine=False).estimates
+            yield self._scan(self._question(batch, method), method, estimate=True).estimates
 
     def nearest_patients(
         self, rows: Float32s, own: Collection[str], disorder_ids: Sequence[str]
@@ -197,9 +196,12 @@ class Searcher:
         centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
         return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(sorted(lost)), centroid, counted)
 
-    def _scan(self, question: Question, method: Method, *, fine: bool) -> ScannedGallery:
-        centroids = self.centroids(question.centroid)
-        return scan_gallery(self.parts, self.gallery, centroids, question, method, fine=fine)
+    def _scan(
+        self, question: Question, method: Method, *, fine: bool = False, estimate: bool = False
+    ) -> ScannedGallery:
+        closely = fine or estimate or len(question.rows) >= FEW_PROBES
+        to_centroids = scan(self.centroids(question.centroid), question.rows, fine=closely)
+        return scan_gallery(self.parts, self.gallery, to_centroids, question, method, fine=fine)
 
     def _shortlist(self, scanned: ScannedGallery, method: Method, top: int | None) -> tuple[ScannedGallery, Bools]:
         """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
