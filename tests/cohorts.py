@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mien import Cohort, Disorder, Encodings, Label
@@ -39,6 +41,14 @@ def random_cohort(
     order = rng.permutation(len(labels))
     names = {f"d{d}": Disorder(f"d{d}", f"Disorder {d}", f"OMIM:{100000 + d}") for d in range(disorders)}
     return Cohort.join(Encodings.of(image_ids, embeddings), [labels[i] for i in order], names)
+
+
+def with_views(cohort, rng, noise):
+    """Four representations, much like each other, in place of each."""
+    views = cohort.embeddings.repeat(4, axis=1)
+    scale = noise * np.linalg.norm(views, axis=2, keepdims=True) / np.sqrt(views.shape[2])
+    views = views + scale * rng.standard_normal(views.shape)
+    return replace(cohort, encodings=Encodings.of(cohort.roster.image_ids, views.astype(np.float32)))
 
 
 def random_query_arrays(rng, cohort, images):

@@ -25,11 +25,12 @@ from mien.answers.calibration import (
 )
 from mien.answers.ranking import searcher_of
 from mien.core.gallery_parts import LocalParts
+from mien.core.rounded_rows import EACH
 from mien.core.searcher import AskedQuery, Searcher
 from mien.errors import EncoderMismatchError, InvalidCalibrationError
 from mien.evaluation.calibrating import calibrate
 
-from cohorts import families, random_cohort, random_query_arrays
+from cohorts import families, random_cohort, random_query_arrays, with_views
 
 
 def plain_ratio(distances, patients, photos, place, weights):
@@ -40,8 +41,9 @@ def plain_ratio(distances, patients, photos, place, weights):
     own, size = distances[place], math.log(patients[place])
     mean = math.fsum(there) / len(there)
     spread = math.sqrt(math.fsum((distance - mean) ** 2 for distance in there) / len(there))
-    other = there[1] if own <= there[0] else there[0]
-    values = [1, -own, -own * size, size, other - own, -there[0], -there[1], -there[2], mean, spread, math.log(photos)]
+    three = [*there, there[-1], there[-1]][:3]  # the farthest stands for those that are not there
+    other = three[1] if own <= three[0] else three[0]
+    values = [1, -own, -own * size, size, other - own, *(-of for of in three), mean, spread, math.log(photos)]
     return math.exp(math.fsum(weight * value for weight, value in zip(weights, values, strict=True)))
 
 
@@ -49,6 +51,7 @@ def random_distances(rng, queries=5, disorders=7):
     distances = rng.uniform(0.3, 1.1, (queries, disorders))
     distances[0, 2] = np.inf
     distances[1, 3] = distances[1, 4] = distances[1].min()  # two are first
+    distances[2, 2:] = distances[3, 1:] = np.inf  # two are left, and one
     return distances, rng.integers(1, 30, (queries, disorders)), rng.integers(1, 4, queries)
 
 
@@ -72,7 +75,7 @@ def test_ratios_and_probabilities_are_those_of_plain_loops(rng):
 
 def test_everything_adds_up_to_one(rng):
     distances, patients, photos = random_distances(rng)
-    distances[0, 2] = 0.5
+    distances[np.isinf(distances)] = 0.5
     ratios = typical_ratios(patient_features(distances, patients, photos), rng.standard_normal(len(WEIGHTS)))
     probabilities, none = posterior(ratios, np.full(7, 0.13), 0.09, 0.05)
     np.testing.assert_allclose(probabilities.sum(axis=1) + none, 1)
@@ -126,16 +129,23 @@ def test_estimates_are_close_to_measured_distances_and_leave_the_own_patient_out
             assert [row[ids.index(each)] for each in exact] == pytest.approx(list(exact.values()), abs=2e-3)
 
 
-def test_probabilities_do_not_depend_on_batch_parts_or_length_of_the_list(cohort, calibration, rng):
-    queries = [*cohort.queries()[:5], Query.of(random_query_arrays(rng, cohort, 2))]
-    together = rank(cohort, queries, top=3, calibration=calibration)
+@pytest.mark.parametrize("method", [FULL, Method("embedding", "nearest")], ids=["full", "nearest"])
+@pytest.mark.parametrize("noise", [0.0, 0.2], ids=["one view", "four views"])
+def test_probabilities_do_not_depend_on_batch_parts_or_length_of_the_list(cohort, rng, method, noise):
+    if noise:  # what views do not have in common is more for some photos than for others
+        uneven = noise * rng.uniform(0.2, 1.2, (len(cohort.embeddings), 1, 1))
+        cohort = with_views(cohort, rng, uneven)
+        assert cohort.index.images.alike != EACH
+    calibration = calibrate(cohort, method)
+    queries = [*cohort.queries()[:20:3], Query.of(random_query_arrays(rng, cohort, 2))]
+    together = rank(cohort, queries, method, top=3, calibration=calibration)
     patients = sorted(cohort.roster.patient_ids)
     halves = [_part(cohort, chosen) for chosen in (patients[::2], patients[1::2])]
     in_parts = Searcher.of(LocalParts(halves))
     for number, query in enumerate(queries):
         for other in (
-            rank(cohort, query, top=None, calibration=calibration),
-            rank(in_parts, query, top=3, calibration=calibration),
+            rank(cohort, query, method, top=None, calibration=calibration),
+            rank(in_parts, query, method, top=3, calibration=calibration),
         ):
             [alone] = other
             assert alone.none_of_these == pytest.approx(together[number].none_of_these, rel=1e-4)

@@ -97,7 +97,7 @@ def test_views_that_are_alike_have_a_quarter_of_the_bytes_and_bounds_nearly_as_c
     bounds = scan(rows, exact[:3])
     assert rows.codes.nbytes == exact.size / 4
     assert (bounds.upper - bounds.lower).max() < 0.07
-    assert rows.steps[:, 2] == pytest.approx(0.1 * (3 / 4) ** 0.5, rel=0.1)  # what three of four directions hold
+    assert rows.rounding[:, 2] == pytest.approx(0.1 * (3 / 4) ** 0.5, rel=0.1)  # what three of four directions hold
 
 
 @pytest.mark.parametrize("width", [1, 63, 1024, 6144])

@@ -22,7 +22,7 @@ from mien.core.searcher import FEW_PROBES, SOME_LEFT, Searcher
 from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
 
 import oracle
-from cohorts import as_plain_gallery, random_cohort, random_query_arrays
+from cohorts import as_plain_gallery, random_cohort, random_query_arrays, with_views
 from scores import ALL_METHODS
 
 
@@ -36,14 +36,6 @@ def dealt(cohort, rng, parts):
         Cohort.join(cohort.encodings, [label for label in labels if part_of[label.patient_id] == part], names)
         for part in range(min(parts, len(patients)))
     ]
-
-
-def with_views(cohort, rng, noise):
-    """Four representations, much like each other, in place of each."""
-    views = cohort.embeddings.repeat(4, axis=1)
-    scale = noise * np.linalg.norm(views, axis=2, keepdims=True) / np.sqrt(views.shape[2])
-    views = views + scale * rng.standard_normal(views.shape)
-    return replace(cohort, encodings=Encodings.of(cohort.roster.image_ids, views.astype(np.float32)))
 
 
 def searcher_of(cohorts):

@@ -40,7 +40,7 @@ def assert_same_content(gallery, other):
 
 def matrices(index):
     """All that an index consists of."""
-    rows = index.images.exact, index.images.codes, index.images.steps, index.image_lengths
+    rows = index.images.exact, index.images.codes, index.images.rounding, index.image_lengths
     return [*rows, index.image_centroids, index.patient_centroids, index.image_sums, index.patient_sums]
 
 

@@ -1,1 +1,1 @@
-"""What an answer says: ranked disorders, how sure they are, their genes, the photos and faces behind them."""
+"""What an answer says: ranked disorders, how sure they are, their genes, their photos, and what HPO terms add."""

@@ -51,7 +51,8 @@ def patient_features(distances: Floats, gallery_patients: Ints, photos: Ints) ->
     count = there.sum(axis=1, keepdims=True)
     mean = known.sum(axis=1, keepdims=True) / count
     spread = np.sqrt((np.where(there, known - mean, 0) ** 2).sum(axis=1, keepdims=True) / count)
-    three = np.partition(distances, [0, 1, 2], axis=1)[:, :3]
+    farthest = known.max(axis=1, keepdims=True)  # stands for disorders that are not there
+    three = np.minimum(np.partition(distances, [0, 1, 2], axis=1)[:, :3], farthest)
     first, second, third = (three[:, [place]].astype(np.float64) for place in range(3))
     size = np.log(np.maximum(gallery_patients, 1))
     closest_other = np.where(known <= first, second, first)

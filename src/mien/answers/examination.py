@@ -71,11 +71,11 @@ def examine(
     nearest = searcher.nearest_patients(rows, own, [line.disorder_id for line in ranking.disorders])
     evidence = tuple(
         DisorderEvidence(
-            patients_of(line, cases),
+            patients_of(line, of_line),
             alone=tuple(standing[line.disorder_id] for standing in standings[:photos]),
             without=tuple(standing[line.disorder_id] for standing in standings[photos:]),
         )
-        for line, cases in zip(ranking.disorders, nearest, strict=True)
+        for line, of_line in zip(ranking.disorders, nearest, strict=True)
     )
     return Examination(ranking, evidence)
 
@@ -90,8 +90,8 @@ def _standing(line: RankedDisorder) -> Standing:
 
 
 def patients_of(line: RankedDisorder, nearest: Sequence[NearestPatient]) -> tuple[NearestPatient, ...]:
-    """The cases of a ranked disorder, the nearest of them as the ranking names it: ties are settled there."""
+    """The nearest patients of a ranked disorder, the first as the ranking names it: ties are settled there."""
     # the nearest of all is as near as it: where more tie than are named, it may not be among them
     first = NearestPatient(line.nearest_patient_id, line.nearest_image_id, nearest[0].distance)
-    others = [case for case in nearest if case.patient_id != first.patient_id]
+    others = [each for each in nearest if each.patient_id != first.patient_id]
     return first, *others[: PATIENTS_NAMED - 1]

@@ -127,7 +127,7 @@ def rank_asked(
 
 
 def rank_plainly(searcher: Searcher, queries: Sequence[AskedQuery], method: Method, top: int | None) -> list[Ranking]:
-    """The same without a calibration."""
+    """Ranks queries of whom it is known who they are in the gallery, and does not say how sure it is."""
     every = searcher.gallery.disorders
     return [ranking for found in searcher.search(queries, method, top) for ranking in ranked(found, every, top)]
 

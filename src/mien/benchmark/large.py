@@ -126,7 +126,9 @@ def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
     return replace(
         index,
         roster=Roster.of_labels(islice(_labels(), images)),
-        images=RoundedRows(first(rows.exact, images), first(rows.codes, images), first(rows.steps, images), rows.alike),
+        images=RoundedRows(
+            first(rows.exact, images), first(rows.codes, images), first(rows.rounding, images), rows.alike
+        ),
         image_lengths=first(index.image_lengths, images),
         image_centroids=first(index.image_centroids, disorders),
         patient_centroids=first(index.patient_centroids, disorders),

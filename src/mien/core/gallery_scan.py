@@ -24,7 +24,7 @@ FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without
 class Estimates(NamedTuple):
     """What a scan says of queries and all disorders of a gallery, without measuring: to about three digits.
 
-    It comes from rounded rows alone, and so does not depend on what else is asked.
+    Images by rounded rows, centroids by exact ones. Another batch changes the seventh digit.
     """
 
     evidence: Evidence  # of probes
@@ -64,13 +64,13 @@ class ScannedGallery(NamedTuple):
         if top is None:
             return self.there[self.question.first_probe]
         low, high = self._bounds(method)
-        last = _last_of_first(high, top)
+        last = _nth_smallest(high, top)
         return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
 
     def likely(self, method: Method, top: int) -> Bools:
         """The `top` disorders of each query whose upper bounds are the smallest; more, if some are equal."""
         _, high = self._bounds(method)
-        return np.isfinite(high) & (high <= _last_of_first(high, top))
+        return np.isfinite(high) & (high <= _nth_smallest(high, top))
 
     def _bounds(self, method: Method) -> list[Floats]:
         """Lower and upper bounds (queries, disorders) of distances by a method, infinite where no image is left."""
@@ -86,7 +86,7 @@ class ScannedGallery(NamedTuple):
         return Estimates(middle, self.there, self.question.first_probe)
 
 
-def _last_of_first(distances: Floats, top: int) -> Floats:
+def _nth_smallest(distances: Floats, top: int) -> Floats:
     return np.partition(distances, top - 1, axis=1)[:, [top - 1]]
 
 
@@ -99,7 +99,7 @@ def scan_gallery(
     *,
     fine: bool,
 ) -> ScannedGallery:
-    """Scans all parts; if it is to be `fine`, by exact rows."""
+    """Scans all parts, by exact rows if it is to be `fine`, and joins their bounds with those of the centroids."""
     slots = method.neighbours(gallery.images_of_disorder)
     first_slot = np.cumsum(slots) - slots
     shape = len(question.rows), len(slots)

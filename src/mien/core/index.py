@@ -92,8 +92,8 @@ def matrices_of(
 
 def index_of_matrices(roster: Roster, encoder: Encoder, alike: Alike, matrices: Mapping[str, Rows]) -> GalleryIndex:
     """The index that some matrices are."""
-    exact, codes, steps, *others = (matrices[name] for name, _, _ in matrices_of(0, 0, encoder))
-    return GalleryIndex(roster, encoder, RoundedRows(exact, codes, steps, alike), *others)
+    exact, codes, rounding, *others = (matrices[name] for name, _, _ in matrices_of(0, 0, encoder))
+    return GalleryIndex(roster, encoder, RoundedRows(exact, codes, rounding, alike), *others)
 
 
 def build_index(
@@ -129,7 +129,7 @@ def build_index(
 
 
 def alike_views(roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]) -> Alike:
-    """Whether the views of a photo are so alike that one scan does for them: tried with some images."""
+    """What is scanned as one: the views of a photo, where those of some images are alike; else nothing."""
     alike = len(VIEWS), encoder.dimensions
     if encoder.representations % len(VIEWS):
         return EACH

@@ -6,7 +6,7 @@ images of a disorder that count; a disorder has as many slots as the score has n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -226,7 +226,9 @@ def _who(roster: Roster, image: int) -> tuple[str, str]:
     return roster.patient_ids[roster.patient_of_image[image]], roster.image_ids[image]
 
 
-def _rests(index: GalleryIndex, question: Question, own: Sequence[Sequence[int]]) -> Any:
+def _rests(
+    index: GalleryIndex, question: Question, own: Sequence[Sequence[int]]
+) -> Iterator[tuple[tuple[int, str], RestOfDisorder]]:
     roster = index.roster
     for query, disorder_id in question.lost:
         if disorder_id in roster.disorder_of_id:

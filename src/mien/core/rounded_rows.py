@@ -35,7 +35,9 @@ class RoundedRows:
 
     exact: Rows  # (rows, width): float32
     codes: Rows  # (rows, width over the number of alike ones): the row over its step, rounded to bytes
-    steps: Rows  # (rows, 3), float32: the step; upper bounds of the lengths that rounding and the projection took away
+    rounding: (
+        Rows  # (rows, 3), float32: the step; upper bounds of the lengths that rounding and the projection took away
+    )
     alike: Alike = EACH
 
     @classmethod
@@ -69,11 +71,11 @@ class Bounds(NamedTuple):
 def rounded(rows: Floats, alike: Alike = EACH) -> tuple[Int8s, Float32s]:
     """The bytes of rows; step and lengths of what is not in them.
 
-    >>> codes, steps = rounded(np.array([[1.0, 0.5, 0.0], [0.0, 0.0, 0.0]]))
-    >>> codes.tolist(), (steps[:, 1] > [0.003, 0]).tolist()
+    >>> codes, rounding = rounded(np.array([[1.0, 0.5, 0.0], [0.0, 0.0, 0.0]]))
+    >>> codes.tolist(), (rounding[:, 1] > [0.003, 0]).tolist()
     ([[127, 64, 0], [0, 0, 0]], [True, True])
-    >>> codes, steps = rounded(np.array([[0.8, 0.0, 0.6, 0.0]]), alike=(2, 2))
-    >>> codes.tolist(), np.allclose(steps[:, 2], 0.02**0.5)
+    >>> codes, rounding = rounded(np.array([[0.8, 0.0, 0.6, 0.0]]), alike=(2, 2))
+    >>> codes.tolist(), np.allclose(rounding[:, 2], 0.02**0.5)
     ([[127, 0]], True)
     """
     count, dimensions = alike
@@ -104,9 +106,9 @@ def product_bounds(rows: Float32s, probes: Float32s) -> Bounds:
     """Bounds from a product of exact rows: a matrix product gives each number a little differently than measuring."""
     few = len(probes) < FEW_PROBES  # then matrix products are slow, and their threads linger on the cores
     products = np.vecdot(rows[:, np.newaxis], probes) if few else rows @ probes.T
-    rounding = np.float32(measured_rounding(probes.shape[1]))
-    lower = np.subtract(1 - 2 * rounding, products, out=products)
-    return Bounds(lower, lower + 4 * rounding)
+    most = np.float32(measured_rounding(probes.shape[1]))
+    lower = np.subtract(1 - 2 * most, products, out=products)
+    return Bounds(lower, lower + 4 * most)
 
 
 def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints | None = None) -> Bounds:
@@ -122,24 +124,24 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
         for some, block in _blocks(rows.exact, only):
             lower[some], upper[some] = product_bounds(block(), probes)
         return Bounds(lower, upper)
-    codes, steps = rounded(probes, rows.alike)
+    codes, rounding = rounded(probes, rows.alike)
     multiply = byte_products(codes)
 
     def fill(some: slice, block: Callable[[], Int8s]) -> None:
         lower[some] = multiply(block())
 
     on_all_cores(fill, list(_blocks(rows.codes, only)))
-    step, rest, away = rows.steps[slice(None) if only is None else only].T[:, :, np.newaxis]
+    step, rest, away = rows.rounding[slice(None) if only is None else only].T[:, :, np.newaxis]
     lower *= step
-    lower *= -steps[:, 0]
-    of_row = rest * (1 + steps[:, 1].max()) + away * steps[:, 2].max()
-    rounding = np.float32(measured_rounding(probes.shape[1]))
-    of_probe = (steps[:, 1] + 3 * rounding)[np.newaxis]  # beside measuring, what these lines round
+    lower *= -rounding[:, 0]
     lower += 1
-    upper = lower + of_row
-    upper += of_probe
-    lower -= of_row
-    lower -= of_probe
+    width = rest * (1 + rounding[:, 1])  # of each pair by itself: an estimate must not depend on the batch
+    width += away * rounding[:, 2]
+    width += rounding[:, 1] + 3 * np.float32(
+        measured_rounding(probes.shape[1])
+    )  # measuring, and what these lines round
+    upper = lower + width
+    lower -= width
     return Bounds(lower, upper)
 
 

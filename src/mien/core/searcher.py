@@ -49,7 +49,7 @@ BOUNDS_AT_A_TIME = 1 << 23  # probes times images: 32 MB for each of a few array
 EVIDENCE_AT_A_TIME = 1 << 20  # probes times disorders
 CENTROIDS_AT_A_TIME = 64  # whose sums are put together: 6 MB from each part
 SOME_LEFT = 4  # times as many as are asked for; where more are left, the likely ones are measured before the others
-MANY_LEFT = 0.25  # share of all pairs; where more are left of a batch, a product of exact rows costs less
+MANY_LEFT = 0.25  # share of all disorders; where more are left of several probes, a product of exact rows costs less
 
 
 class AskedQuery(NamedTuple):
@@ -154,7 +154,7 @@ class Searcher:
         """The nearest patients of each disorder to any of some unit rows."""
         answers = self.parts.ask(partial(nearest_patients, rows=rows, own=own, disorder_ids=disorder_ids))
         return [
-            sorted((case for part in of_disorder for case in part), key=lambda case: (case.distance, *case))[
+            sorted((patient for part in of_disorder for patient in part), key=lambda each: (each.distance, *each))[
                 :PATIENTS_NAMED
             ]
             for of_disorder in zip(*answers, strict=True)
@@ -175,7 +175,7 @@ class Searcher:
         return RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
 
     def _batches(self, queries: Sequence[AskedQuery]) -> Iterator[list[AskedQuery]]:
-        """Queries a few at a time: those whose first images are in the same so many."""
+        """Queries a few at a time, so many that a batch fits into memory."""
         bounds = BOUNDS_AT_A_TIME // max(of_part.sum() for of_part in self.gallery.images_of_parts)
         most = max(1, min(bounds, EVIDENCE_AT_A_TIME // len(self.gallery.disorders)))
         images = [len(asked.query.encodings.image_ids) for asked in queries]
@@ -199,7 +199,7 @@ class Searcher:
     def _scan(
         self, question: Question, method: Method, *, fine: bool = False, estimate: bool = False
     ) -> ScannedGallery:
-        closely = fine or estimate or len(question.rows) >= FEW_PROBES
+        closely = fine or estimate or len(question.rows) >= FEW_PROBES  # an estimate is mostly its centroid's
         to_centroids = scan(self.centroids(question.centroid), question.rows, fine=closely)
         return scan_gallery(self.parts, self.gallery, to_centroids, question, method, fine=fine)
 
@@ -213,10 +213,11 @@ class Searcher:
         return scanned, candidates
 
     def _candidates(self, scanned: ScannedGallery, method: Method, top: int | None) -> Bools:
-        """Who is left by the bounds, once what excludes most has been measured and is no bound any more.
+        """Which disorders can be among the first `top`.
 
-        That are the centroids, which are few; and where many disorders are left, the images of the likely ones: others
-        must then be as near as these are, not as near as they may be.
+        Centroids are measured first: they are few, and exclude most. Where many disorders are left, the images of the
+        likely ones are measured too: others must then be as near as these are, not as near as they may be. What is
+        measured replaces its bounds in `scanned`.
         """
         query_of_probe, candidates = scanned.question.query_of_probe, scanned.candidates(method, top)
         if method.scoring.centroid:
@@ -259,8 +260,8 @@ class Searcher:
         for place_of, part in zip(self.gallery.place_in_parts, scanned.parts, strict=True):
             here = np.flatnonzero(place_of[disorder] >= 0)
             pairs = Pairs(probe[here], place_of[disorder[here]], neighbours[here], threshold[here])
-            question, lower = scanned.question, part.lower_of_labels
-            asks.append(partial(measure_part, question=question, pairs=pairs, lower_of_labels=lower))
+            lower = part.lower_of_labels
+            asks.append(partial(measure_part, question=scanned.question, pairs=pairs, lower_of_labels=lower))
             asked.append(here)
         first, distance, who = joined(self.parts.ask_each(asks), asked, neighbours)
         nearest = distance[first]
