@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from contextlib import suppress
@@ -113,6 +114,11 @@ def _open_files(directory):
     return [target for target in targets if target.startswith(f"{directory}{os.sep}") and "index-" in target]
 
 
+def _wait_for_the_map(client):
+    client.get("/")
+    _wait_until(lambda: client.get("/v1/health").json()["map_drawn"])
+
+
 def _wait_until(condition):
     for _ in range(1200):  # a minute: the process that draws the map gives way to all others
         if condition():
@@ -124,7 +130,7 @@ def _wait_until(condition):
 @pytest.mark.usefixtures("checked_often")
 def test_a_gallery_replaced_by_another_of_the_same_generation_gets_its_own_map(gallery, tmp_path, rng):
     with client_of(gallery) as client:
-        _wait_until(lambda: client.get("/v1/health").json()["map_drawn"])
+        _wait_for_the_map(client)
         Gallery.build(tmp_path / "other", random_cohort(rng, disorders=5))
         gallery.rename(tmp_path / "away")
         (tmp_path / "other").rename(gallery)
@@ -141,7 +147,7 @@ def test_the_map_is_not_drawn_by_a_stranger(gallery, tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text(f"open({str(tmp_path / 'was here')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
     with client_of(gallery) as client:
-        _wait_until(lambda: client.get("/v1/health").json()["map_drawn"])
+        _wait_for_the_map(client)
     assert not (tmp_path / "was here").exists()
 
 
@@ -185,6 +191,18 @@ def test_a_patient_stands_between_the_nearest_centroids():
     assert (x, y) == pytest.approx((0.5, 0), abs=1e-6)
     assert place_of_patient([line("a", 0.1), line("b", 0.9)], places) == pytest.approx((0, 0), abs=1e-6)
     assert place_of_patient([line("z", 0.1)], places) is None
+
+
+@pytest.mark.usefixtures("checked_often")
+def test_no_map_is_drawn_for_whoever_opens_no_page(gallery, monkeypatch):
+    begun = []
+    monkeypatch.setattr(ServedGallery, "_draw", lambda served: begun.append(served) or asyncio.sleep(0))
+    with client_of(gallery) as client:
+        time.sleep(0.5)  # ten looks for a new generation
+        assert not client.get("/v1/health").json()["map_drawn"]
+        assert not begun
+        client.get("/")
+        _wait_until(lambda: begun)
 
 
 @pytest.mark.usefixtures("checked_often")

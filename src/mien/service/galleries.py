@@ -41,6 +41,7 @@ class ServedGallery:
         self.opened_at: Identity | None = None
         self.map: dict[str, Place] = {}  # by disorder id
         self.map_of: Identity | None = None
+        self.map_wanted = False  # once a page was opened: whoever asks for numbers only needs none
         self.newest()
 
     def newest(self, *, trust_files: bool = True) -> Gallery:
@@ -88,7 +89,7 @@ class ServedGallery:
         return _file_states([self.directory / DATABASE, self.directory / f"{DATABASE}-wal", *index])
 
     async def watch(self, changed: Callable[[int], None]) -> None:
-        """Checks for new generations, and has a map drawn of each. Runs until it is cancelled; errors do not end it."""
+        """Checks for new generations, and has wanted maps drawn. Runs until it is cancelled; errors do not end it."""
         known, last_error = self.opened_at, ""
         drawing: asyncio.Task[None] | None = None
         try:
@@ -100,7 +101,7 @@ class ServedGallery:
                     if self.opened_at != known:
                         known = self.opened_at
                         changed(generation)
-                    if (drawing is None or drawing.done()) and not self.map_drawn:
+                    if (drawing is None or drawing.done()) and self.map_wanted and not self.map_drawn:
                         drawing = asyncio.create_task(self._draw())
                     last_error = ""
                 except Exception as error:  # it may be repaired; meanwhile requests answer with the error

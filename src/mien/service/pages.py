@@ -243,6 +243,7 @@ class Pages:
             for patient_id, patient in self.ranker.demo_patients.items()
         ]
         demo = {"patients": patients, "note": DEMO_NOTE} if patients else None
+        self.ranker.gallery.map_wanted = True
         return self.templates.get_template(template).render(
             notice=notice_for(self.ranker.gallery.newest().encoder),
             gallery=gallery,
