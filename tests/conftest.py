@@ -6,10 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from mien.cli.main import main
 
 sys.path.insert(0, str(Path(__file__).parent))  # oracle.py and cohorts.py
+
+settings.register_profile("untimed", deadline=None)  # a busy machine fails no test
+settings.load_profile("untimed")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 

@@ -22,7 +22,7 @@ def assert_agrees(ranking, expected):
     assert [line.distance for line in ranking.disorders] == pytest.approx([d for d, _ in expected], abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     representations=st.integers(1, 12),

@@ -50,7 +50,7 @@ def searcher_of(cohorts):
     return Searcher.of(LocalParts([cohort.index for cohort in cohorts]))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 2**32 - 1),
     representations=st.integers(1, 3),

@@ -27,7 +27,7 @@ def test_nothing_that_the_document_allows_breaks_the_service(people, examples):
 def _hammer(operation, address, seen, examples):
     statuses = seen.setdefault(operation.label, set())
 
-    @settings(max_examples=examples, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy())
     def check(case):
         response = case.call(base_url=address)
