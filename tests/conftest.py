@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import hashlib
 import sys
 from pathlib import Path
@@ -16,6 +17,12 @@ settings.register_profile("untimed", deadline=None)  # a busy machine fails no t
 settings.load_profile("untimed")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_collection_finish():
+    """Modules and tests are there to the end: garbage need not be looked for among them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
