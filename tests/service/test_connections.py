@@ -84,7 +84,7 @@ def test_nothing_of_refused_connections_is_kept(gallery, monkeypatch, flood):
         gc.collect()
         gc.disable()
         try:
-            for _ in range(10):
+            for _ in range(5):
                 with connected(address) as connection:
                     sent_until_closed(connection, *FLOODS[flood], most=100 * MEGABYTE)
             waited = time.monotonic() + 5
@@ -154,12 +154,13 @@ def test_a_request_under_way_is_not_closed_for_others(gallery, monkeypatch):
         assert b" 422 " in busy.recv(100)
 
 
-@pytest.fixture
-def certificate(tmp_path):
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
     """A certificate with its key, for this machine."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not there to make a certificate")
-    paths = tmp_path / "cert.pem", tmp_path / "key.pem"
+    folder = tmp_path_factory.mktemp("certificate")
+    paths = folder / "cert.pem", folder / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     names = ["-addext", "subjectAltName=IP:127.0.0.1", "-out", paths[0], "-keyout", paths[1]]
     subprocess.run([*command, *names], check=True, capture_output=True)
