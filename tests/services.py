@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
+import time
 from contextlib import contextmanager
 from io import BytesIO
 
@@ -50,6 +52,25 @@ def client_of(directory, *, patients=None, headers=None, **settings):
         httpx.Client(base_url=address, timeout=60, headers=headers, trust_env=False, verify=AUTHORITIES) as client,
     ):
         yield client
+
+
+def closed_of(connections, *, at_least):
+    """Whether each was closed by the service: waits until so many are, and a moment longer for others."""
+    ends = time.monotonic() + 30
+    while sum(map(_is_closed, connections)) < at_least and time.monotonic() < ends:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    return [_is_closed(connection) for connection in connections]
+
+
+def _is_closed(connection):
+    connection.settimeout(0)
+    try:
+        return connection.recv(1, socket.MSG_PEEK) == b""
+    except ConnectionResetError:
+        return True
+    except BlockingIOError:
+        return False
 
 
 def as_form(*contents, name="photos"):

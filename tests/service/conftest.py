@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from math import cos, sin
+
 import numpy as np
 import pytest
 
 from mien import Cohort, Disorder, Gallery, Label
 from mien.encoding.photo_encoder import Photo
+from mien.service.galleries import ServedGallery
 from mien.simulation.photos import DrawnPerson
 
 from cohorts import random_cohort
@@ -14,11 +17,34 @@ PERSONS = 12
 IN_GALLERY = 2  # photos of each person; the others are queries
 
 
+@pytest.fixture(scope="session", autouse=True)
+def real_map():
+    """What draws maps: in tests they are circles, because another process would load scikit-learn for a second."""
+    real = ServedGallery._draw
+
+    async def circle(served):
+        identity, disorders = served.opened_at, served.opened.roster.disorders
+        served.map = {disorder.disorder_id: (cos(place), sin(place)) for place, disorder in enumerate(disorders)}
+        served.map_of = identity
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServedGallery, "_draw", circle)
+        yield real
+
+
 @pytest.fixture
 def gallery(tmp_path, rng):
     """A small gallery of embeddings."""
     Gallery.build(tmp_path / "gallery", random_cohort(rng, disorders=8))
     return tmp_path / "gallery"
+
+
+@pytest.fixture(scope="module")
+def kept_gallery(tmp_path_factory):
+    """The same gallery, for tests that leave it as it is."""
+    directory = tmp_path_factory.mktemp("kept") / "gallery"
+    Gallery.build(directory, random_cohort(np.random.default_rng(20_26), disorders=8))
+    return directory
 
 
 @pytest.fixture(scope="session")
@@ -43,13 +69,13 @@ def people(photo_encoder, tmp_path_factory):
     return directory, [[drawn_jpeg(person, rng) for _ in range(3)] for person in persons]
 
 
-@pytest.fixture
-def client(gallery):
-    with client_of(gallery) as client:
+@pytest.fixture(scope="module")
+def client(kept_gallery):
+    with client_of(kept_gallery) as client:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def photo_client(people):
     with client_of(people[0]) as client:
         yield client

@@ -23,6 +23,12 @@ def checked_often(monkeypatch):
     monkeypatch.setattr("mien.service.galleries.SECONDS_BETWEEN_CHECKS", 0.05)
 
 
+@pytest.fixture
+def drawn_as_ever(monkeypatch, real_map):
+    """The map is drawn by t-SNE in another process."""
+    monkeypatch.setattr(ServedGallery, "_draw", real_map)
+
+
 def patients_named_by(client, gallery):
     """Every gallery patient that an answer about all disorders names."""
     body = {"embeddings": [[[1.0] * 8] * 3], "top": "all", "each_photo": True}
@@ -135,7 +141,7 @@ def test_a_gallery_replaced_by_another_of_the_same_generation_gets_its_own_map(g
         assert '"disorder_id": "d5"' not in page
 
 
-@pytest.mark.usefixtures("checked_often")
+@pytest.mark.usefixtures("checked_often", "drawn_as_ever")
 def test_the_map_is_not_drawn_by_a_stranger(gallery, tmp_path, monkeypatch):
     """A module that happens to lie where the service was started is not run."""
     (tmp_path / "numpy.py").write_text(f"open({str(tmp_path / 'was here')!r}, 'w')")
@@ -187,7 +193,7 @@ def test_a_patient_stands_between_the_nearest_centroids():
     assert place_of_patient([line("z", 0.1)], places) is None
 
 
-@pytest.mark.usefixtures("checked_often")
+@pytest.mark.usefixtures("checked_often", "drawn_as_ever")
 def test_the_page_gets_a_map_when_it_is_drawn(gallery):
     with client_of(gallery) as client:
         _wait_until(lambda: '"place": null' in client.get("/gallery").text)
