@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from math import cos, sin
 
 import numpy as np
@@ -32,19 +33,24 @@ def real_map():
         yield real
 
 
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """A small gallery of embeddings. Nobody opens it, because files come and go beside a database that is read."""
+    directory = tmp_path_factory.mktemp("built") / "gallery"
+    Gallery.build(directory, random_cohort(np.random.default_rng(20_26), disorders=8))
+    return directory
+
+
 @pytest.fixture
-def gallery(tmp_path, rng):
-    """A small gallery of embeddings."""
-    Gallery.build(tmp_path / "gallery", random_cohort(rng, disorders=8))
-    return tmp_path / "gallery"
+def gallery(tmp_path, built):
+    """A copy of it."""
+    return shutil.copytree(built, tmp_path / "gallery")
 
 
 @pytest.fixture(scope="module")
-def kept_gallery(tmp_path_factory):
-    """The same gallery, for tests that leave it as it is."""
-    directory = tmp_path_factory.mktemp("kept") / "gallery"
-    Gallery.build(directory, random_cohort(np.random.default_rng(20_26), disorders=8))
-    return directory
+def kept_gallery(tmp_path_factory, built):
+    """A copy for all tests of a file, which leave it as it is."""
+    return shutil.copytree(built, tmp_path_factory.mktemp("kept") / "gallery")
 
 
 @pytest.fixture(scope="session")

@@ -34,10 +34,17 @@ def query(rng, cohort):
     return Query.of(random_query_arrays(rng, cohort, 2))
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A gallery of the cohort, to be copied."""
+    directory = tmp_path_factory.mktemp("built") / "gallery"
+    Gallery.build(directory, random_cohort(np.random.default_rng(20_26), disorders=8, representations=3, dimensions=8))
+    return directory
+
+
 @pytest.fixture
-def directory(tmp_path, cohort):
-    Gallery.build(tmp_path / "gallery", cohort)
-    return tmp_path / "gallery"
+def directory(tmp_path, cohort, built):
+    return shutil.copytree(built, tmp_path / "gallery")
 
 
 def flip(path, bit):
