@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sqlite3
 from dataclasses import replace
 
@@ -53,10 +54,17 @@ def cohort(rng):
     return random_cohort(rng, disorders=8, representations=3, dimensions=8)
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A gallery of the cohort, to be copied."""
+    directory = tmp_path_factory.mktemp("built") / "gallery"
+    Gallery.build(directory, random_cohort(np.random.default_rng(20_26), disorders=8, representations=3, dimensions=8))
+    return directory
+
+
 @pytest.fixture
-def directory(tmp_path, cohort):
-    Gallery.build(tmp_path / "gallery", cohort)
-    return tmp_path / "gallery"
+def directory(tmp_path, cohort, built):
+    return shutil.copytree(built, tmp_path / "gallery")
 
 
 def test_a_stored_gallery_ranks_as_the_cohort_does(directory, cohort, rng):
