@@ -1,22 +1,44 @@
 from __future__ import annotations
 
+import gc
 import hashlib
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
+from mien import Gallery
 from mien.cli.main import main
 
 sys.path.insert(0, str(Path(__file__).parent))  # oracle.py and cohorts.py
 
+settings.register_profile("untimed", deadline=None)  # a busy machine fails no test
+settings.load_profile("untimed")
+
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_collection_finish():
+    """Modules and tests are there to the end: garbage need not be looked for among them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(20_26)
+
+
+@pytest.fixture(scope="session")
+def small_gallery(tmp_path_factory):
+    """Embeddings of eight disorders. Tests open copies: files come and go beside a database that is read."""
+    from cohorts import random_cohort
+
+    directory = tmp_path_factory.mktemp("small") / "gallery"
+    Gallery.build(directory, random_cohort(np.random.default_rng(20_26), disorders=8))
+    return directory
 
 
 @pytest.fixture

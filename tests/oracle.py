@@ -49,29 +49,32 @@ def known_mean(*embeddings):
 
 def disorder_distance(probe, images, method, photos):
     """Distance of an embedding to a disorder [(patient_id, embedding), ...]; its query has so many photos."""
-    by_patient = {}
-    for patient_id, embedding in images:
-        by_patient.setdefault(patient_id, []).append(embedding)
-    in_order = sorted(known_distance(probe, embedding) for _, embedding in images)
 
     def nearest(k=1):
-        return math.fsum(in_order[:k]) / k
+        return math.fsum(sorted(known_distance(probe, embedding) for _, embedding in images)[:k]) / k
+
+    def patients():
+        by_patient = {}
+        for patient_id, embedding in images:
+            by_patient.setdefault(patient_id, []).append(embedding)
+        return by_patient.values()
 
     def proportional():
         return nearest(math.ceil(Decimal(str(method.parameters["alpha"])) * len(images)))
 
     def centroid():
-        return known_distance(probe, known_mean(*(known_mean(*embeddings) for embeddings in by_patient.values())))
+        return known_distance(probe, known_mean(*(known_mean(*embeddings) for embeddings in patients())))
 
     def mixed(of_images):
         return method.parameters["lambda"] * centroid() + (1 - method.parameters["lambda"]) * of_images
 
     def sized():
-        added = method.parameters["offset"] + method.parameters["slope"] * mixed(nearest())
-        return mixed(nearest()) + added * math.log(len(by_patient))
+        hybrid = mixed(nearest())
+        added = method.parameters["offset"] + method.parameters["slope"] * hybrid
+        return hybrid + added * math.log(len(patients()))
 
     def by_size():  # of scores.py beside this file
-        trust = len(by_patient) / (len(by_patient) + method.parameters["strength"])
+        trust = len(patients()) / (len(patients()) + method.parameters["strength"])
         both = trust * nearest((len(images) + 3) // 4) + (1 - trust) * centroid()
         return both + 0.05 / len(images) + 0.02 / photos
 

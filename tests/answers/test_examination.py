@@ -16,7 +16,7 @@ from cohorts import as_plain_gallery, random_cohort, random_query_arrays
 METHODS = [FULL, Method("distance", "nearest"), Method("embedding", "image-centroid"), Method("distance", "hybrid")]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), photos=st.integers(1, 4), method=st.sampled_from(METHODS))
 def test_every_list_agrees_with_plain_loops(seed, photos, method):
     rng = np.random.default_rng(seed)
@@ -41,7 +41,7 @@ def assert_stands(answer, side, photo, expected):
         assert side(evidence)[photo].distance == pytest.approx(distance, abs=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), photos=st.integers(1, 3))
 def test_nearest_cases_are_the_nearest_patients(seed, photos):
     rng = np.random.default_rng(seed)

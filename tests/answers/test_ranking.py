@@ -22,7 +22,7 @@ def assert_agrees(ranking, expected):
     assert [line.distance for line in ranking.disorders] == pytest.approx([d for d, _ in expected], abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     representations=st.integers(1, 12),
@@ -44,18 +44,32 @@ def test_every_method_agrees_with_plain_loops(seed, representations, dimensions,
             assert_agrees(*rankings, oracle.ranking(plain_query, gallery, method))
 
 
-@pytest.mark.parametrize("method", ALL_METHODS, ids=str)
-def test_the_first_lines_are_those_of_the_whole_list(rng, method):
+@pytest.fixture(scope="module")
+def many_disorders():
+    """A cohort, and queries of one to three photos."""
+    rng = np.random.default_rng(20_26)
     cohort = random_cohort(rng, disorders=40, dimensions=16)
-    queries = [Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3, 2)]
+    return cohort, [Query.of(random_query_arrays(rng, cohort, images)) for images in (1, 3, 2)]
+
+
+@pytest.mark.parametrize("method", ALL_METHODS, ids=str)
+def test_the_first_lines_are_those_of_the_whole_list(many_disorders, method):
+    cohort, queries = many_disorders
     for short, whole in zip(rank(cohort, queries, method, top=5), rank(cohort, queries, method, top=None), strict=True):
         assert short.disorders == whole.disorders[:5]
 
 
-@pytest.mark.parametrize("method", ALL_METHODS, ids=str)
-def test_an_answer_does_not_depend_on_the_batch(rng, method, monkeypatch):
+@pytest.fixture(scope="module")
+def batch():
+    """A cohort, and a batch of queries."""
+    rng = np.random.default_rng(20_26)
     cohort = random_cohort(rng, disorders=25, dimensions=64, representations=4)
-    queries = [Query.of(random_query_arrays(rng, cohort, 1 + i % 3), patient_id=f"q{i}") for i in range(20)]
+    return cohort, [Query.of(random_query_arrays(rng, cohort, 1 + i % 3), patient_id=f"q{i}") for i in range(20)]
+
+
+@pytest.mark.parametrize("method", ALL_METHODS, ids=str)
+def test_an_answer_does_not_depend_on_the_batch(batch, method, monkeypatch):
+    cohort, queries = batch
     together = rank(cohort, queries, method)
     assert together == [ranking for query in queries for ranking in rank(cohort, query, method)]
     monkeypatch.setattr("mien.core.searcher.BOUNDS_AT_A_TIME", 1)

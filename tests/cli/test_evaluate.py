@@ -24,7 +24,7 @@ PAIRS = [("freq", "split"), ("rare", "split"), ("freq", "unified"), ("rare", "un
 def simulated_folder(tmp_path_factory):
     """Every fourth disorder of a simulated GMDB in its latent dimensions, two folds."""
     folder = tmp_path_factory.mktemp("simulated") / "gmdb"
-    study = with_few_disorders(simulated_gmdb(5, layout=Layout(dimensions=None)), folds=2, one_of=4)
+    study = with_few_disorders(simulated_gmdb(5, layout=Layout(views=2, dimensions=None)), folds=2, one_of=4)
     write_gmdb(folder, study, version(5))
     return folder
 

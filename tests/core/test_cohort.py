@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mien import Cohort, Encoder, Encodings, Label, Method, Query, Roster
@@ -109,7 +109,6 @@ def test_a_method_does_not_change():
 
 
 class TestNormalised:
-    @settings(deadline=None)
     @given(seed=st.integers(0, 2**32), stored=st.sampled_from([np.float16, np.float32]), images=st.integers(1, 600))
     def test_length_one_is_seen_through_rounding_and_one_exception_is_not_missed(self, seed, stored, images):
         rng = np.random.default_rng(seed)

@@ -41,7 +41,7 @@ def alike(rows, views, dimensions):
     return unit_rows(firsts.repeat(views, axis=2).reshape(len(rows), -1, dimensions)).astype(np.float32)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),

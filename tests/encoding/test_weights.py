@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tarfile
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -25,6 +26,7 @@ from mien.storage.formats.torch_file import read_tensors
 import reference_networks as reference
 from torch_files import Call, Name, write_old
 
+PACKAGE = "facething-1.0.tar.gz"
 BACKEND = """
 def prepare_metadata_for_build_wheel(folder, settings=None):
     import pathlib
@@ -43,36 +45,46 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def published(tmp_path, rng, cache):
-    """An encoder whose weights are in a package that pip finds in a folder: (manifest, the package)."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """An encoder and the package that its weights are in: (manifest, the package's bytes)."""
+    folder, rng = tmp_path_factory.mktemp("made"), np.random.default_rng(20_26)
     files = {}
     for kind, path in (("retinaface-mobilenet", "facething/detector.pth"), ("mobilefacenet", "facething/model.pt")):
         shapes = getattr(reference, f"{kind.replace('-', '_')}_shapes")()
         tensors = reference.random_tensors(shapes, rng)
-        write_old(tmp_path / "weights.pth", tensors)
-        files[kind] = path, (tmp_path / "weights.pth").read_bytes(), NETWORKS[kind](tensors)
-    package = tmp_path / "index" / "facething-1.0.tar.gz"
-    package.parent.mkdir()
+        write_old(folder / "weights.pth", tensors)
+        files[kind] = path, (folder / "weights.pth").read_bytes(), NETWORKS[kind](tensors)
     information = "Metadata-Version: 2.1\nName: facething\nVersion: 1.0\n"
     contents = {"PKG-INFO": information.encode(), "pyproject.toml": PROJECT.encode(), "backend.py": BACKEND.encode()}
     contents |= {path: content for path, content, _ in files.values()}
-    with tarfile.open(package, "w:gz") as archive:
+    with tarfile.open(folder / PACKAGE, "w:gz", compresslevel=1) as archive:
         for name, content in contents.items():
             member = tarfile.TarInfo(f"facething-1.0/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
+    package = (folder / PACKAGE).read_bytes()
     manifest = json.loads(stored_encoder("mobilefacenet").manifest.model_dump_json())
     for part, kind in ((manifest["detector"], "retinaface-mobilenet"), (manifest["models"][0], "mobilefacenet")):
         path, content, network = files[kind]
         part["sha256"] = hashlib.sha256(network).hexdigest()
         part["made_from"] |= {
             "package": "facething==1.0",
-            "package_sha256": hashlib.sha256(package.read_bytes()).hexdigest(),
+            "package_sha256": hashlib.sha256(package).hexdigest(),
             "path": path,
             "sha256": hashlib.sha256(content).hexdigest(),
         }
     return manifest, package
+
+
+@pytest.fixture
+def published(tmp_path, cache, made):
+    """An encoder whose weights are in a package that pip finds in a folder: (manifest, the package)."""
+    manifest, content = made
+    package = tmp_path / "index" / PACKAGE
+    package.parent.mkdir()
+    package.write_bytes(content)
+    return deepcopy(manifest), package
 
 
 def stored(manifest, folder):

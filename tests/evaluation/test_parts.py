@@ -67,7 +67,7 @@ def all_ranks(comparison):
     ]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 6), ahead=st.booleans())
 def test_several_parts_rank_as_one(seed, count, ahead):
     study = random_study(seed)

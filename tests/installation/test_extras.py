@@ -85,6 +85,12 @@ NEEDS_FIGURES = {"reproduce --out report": "mien reproduce needs matplotlib: pip
 
 
 @cache
+def packages_of_modules():
+    """Read once: it looks at the list of files of every package."""
+    return packages_distributions()
+
+
+@cache
 def distributions(extra):
     """All that `mien[extra]` installs here, by name."""
     found, waiting = set(), [Requirement(f"mien[{extra}]" if extra else "mien")]
@@ -106,7 +112,7 @@ def modules(extra):
     """The modules that `mien[extra]` brings."""
     return {
         module
-        for module, names in packages_distributions().items()
+        for module, names in packages_of_modules().items()
         if distributions(extra) & {canonicalize_name(name) for name in names}
     }
 
@@ -157,7 +163,7 @@ def extra_named(line):
 )
 def test_each_extra_works_alone_and_what_is_missing_is_named(extra, files):
     visible = modules(extra)
-    hidden = {module for module in packages_distributions() if module not in visible} | {"torch"}
+    hidden = {module for module in packages_of_modules() if module not in visible} | {"torch"}
     check_extra(extra, sys.executable, files, hidden - {"mien", "pip", "setuptools"})
 
 

@@ -18,12 +18,21 @@ from studies import latent_gmdb, with_few_disorders
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _small_map():
-    """The map of the gallery takes longer than all other experiments together."""
+def maps_drawn():
+    """The map of the gallery takes longer than all other experiments together: it is small, and drawn once."""
+    drawn, real = {}, tsne.tsne_positions
+
+    def positions(rows, seed, *, iterations):
+        asked = rows.tobytes(), seed, iterations
+        if asked not in drawn:
+            drawn[asked] = real(rows, seed, iterations=iterations)
+        return drawn[asked]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tsne, "DISORDERS", 2)
         patch.setattr(tsne, "ITERATIONS", 250)
-        yield
+        patch.setattr(tsne, "tsne_positions", positions)
+        yield drawn
 
 
 @pytest.fixture(scope="session")

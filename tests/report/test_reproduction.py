@@ -96,7 +96,9 @@ def test_every_figure_is_written_twice(report):
 
 
 @pytest.mark.long
-def test_the_same_study_makes_the_same_files(report, study, releases, tmp_path, monkeypatch):
+def test_the_same_study_makes_the_same_files(report, study, releases, tmp_path, monkeypatch, maps_drawn):
+    maps_drawn.clear()
+
     def copied(_draw, _tables, path, _note):
         """test_figures.py draws them: the same tables make the same figures."""
         for suffix in (".svg", ".png"):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,6 @@ from mien import Cohort, Disorder, Gallery, Label
 from mien.encoding.photo_encoder import Photo
 from mien.simulation.photos import DrawnPerson
 
-from cohorts import random_cohort
 from services import client_of, drawn_jpeg
 
 PERSONS = 12
@@ -15,10 +16,15 @@ IN_GALLERY = 2  # photos of each person; the others are queries
 
 
 @pytest.fixture
-def gallery(tmp_path, rng):
-    """A small gallery of embeddings."""
-    Gallery.build(tmp_path / "gallery", random_cohort(rng, disorders=8))
-    return tmp_path / "gallery"
+def gallery(tmp_path, small_gallery):
+    """A small gallery of embeddings, to change."""
+    return shutil.copytree(small_gallery, tmp_path / "gallery")
+
+
+@pytest.fixture(scope="module")
+def kept_gallery(tmp_path_factory, small_gallery):
+    """The same, for all tests of a file, which leave it as it is."""
+    return shutil.copytree(small_gallery, tmp_path_factory.mktemp("kept") / "gallery")
 
 
 @pytest.fixture(scope="session")
@@ -43,13 +49,13 @@ def people(photo_encoder, tmp_path_factory):
     return directory, [[drawn_jpeg(person, rng) for _ in range(3)] for person in persons]
 
 
-@pytest.fixture
-def client(gallery):
-    with client_of(gallery) as client:
+@pytest.fixture(scope="module")
+def client(kept_gallery):
+    with client_of(kept_gallery) as client:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def photo_client(people):
     with client_of(people[0]) as client:
         yield client

@@ -13,7 +13,7 @@ from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings, SettingsError
 
 from pictures import PNG_MAGIC, png_chunk
-from services import TOKEN, as_form, assert_problem, client_of, serving
+from services import TOKEN, as_form, assert_problem, client_of, closed_of, serving
 
 ROUTES = [
     ("GET", "/"),
@@ -230,21 +230,10 @@ def test_there_are_only_so_many_connections(gallery, monkeypatch):
     with serving(gallery) as address:
         where = httpx.URL(address)
         idle = [socket.create_connection((where.host, where.port)) for _ in range(6)]
-        for connection in idle:
-            connection.settimeout(0.5)
-        ended = sum(_is_closed(connection) for connection in idle)
+        ended = sum(closed_of(idle, at_least=3))
         for connection in idle:
             connection.close()
     assert ended == 3
-
-
-def _is_closed(connection):
-    try:
-        return connection.recv(1) == b""
-    except ConnectionResetError:
-        return True
-    except TimeoutError:
-        return False
 
 
 def test_an_error_nobody_thought_of_is_a_problem_too(gallery, monkeypatch, capfd):
@@ -289,11 +278,11 @@ def test_a_service_known_by_another_name_answers_to_it(gallery):
 
 
 def test_work_ends_with_the_service(gallery):
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with serving(gallery) as address:
         assert httpx.get(f"{address}/v1/health", trust_env=False).status_code == 200
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         if thread.name.startswith(("job", "photo")):
             thread.join(10)
-    assert threading.active_count() <= before + 1
+    assert len(set(threading.enumerate()) - before) <= 1
     assert RequestQueue(most_waiting=1, seconds=1).places_taken == 0

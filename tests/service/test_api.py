@@ -18,18 +18,16 @@ PROPORTIONAL = {"fusion": "distance", "score": "proportional", "alpha": 0.5}
 
 
 def embeddings_of(gallery, rng, images=2):
-    index = Gallery.open(gallery).index
-    rows = index.raw_embeddings(rng.integers(len(index.images), size=images))
-    return rows + rng.standard_normal(rows.shape) * 0.3
+    return random_query_arrays(rng, _Rows(gallery), images)
 
 
-def test_embeddings_are_ranked_as_the_core_does(client, gallery, rng):
-    arrays = embeddings_of(gallery, rng)
+def test_embeddings_are_ranked_as_the_core_does(client, kept_gallery, rng):
+    arrays = embeddings_of(kept_gallery, rng)
     response = client.post("/v1/rank/embeddings", json={"embeddings": arrays.tolist(), "top": "all"})
     assert response.status_code == 200
     answer = response.json()
     RankAnswer.model_validate(answer)
-    [expected] = rank(Gallery.open(gallery), Query.of(arrays), FULL, top=None)
+    [expected] = rank(Gallery.open(kept_gallery), Query.of(arrays), FULL, top=None)
     found = [(line["disorder_id"], line["distance"]) for line in answer["queries"][0]["disorders"]]
     assert found == [(line.disorder_id, round(line.distance, 7)) for line in expected.disorders]
     assert answer["gallery"]["generation"] == 1
@@ -45,15 +43,15 @@ def test_embeddings_are_ranked_as_the_core_does(client, gallery, rng):
         (PROPORTIONAL, PROPORTIONAL),
     ],
 )
-def test_any_method_can_be_asked_for(client, gallery, rng, options, method):
-    body = {"embeddings": embeddings_of(gallery, rng).tolist(), **options}
+def test_any_method_can_be_asked_for(client, kept_gallery, rng, options, method):
+    body = {"embeddings": embeddings_of(kept_gallery, rng).tolist(), **options}
     answer = client.post("/v1/rank/embeddings", json=body).json()
     assert answer["method"] == method
     assert len(answer["queries"]) == (2 if method["fusion"] == "none" else 1)
 
 
-def test_each_photo_is_heard_if_that_is_wanted(client, gallery, rng):
-    body = {"embeddings": embeddings_of(gallery, rng, 3).tolist(), "each_photo": True, "top": 3}
+def test_each_photo_is_heard_if_that_is_wanted(client, kept_gallery, rng):
+    body = {"embeddings": embeddings_of(kept_gallery, rng, 3).tolist(), "each_photo": True, "top": 3}
     answer = client.post("/v1/rank/embeddings", json=body).json()
     RankAnswer.model_validate(answer)
     lines = answer["queries"][0]["disorders"]
@@ -61,8 +59,8 @@ def test_each_photo_is_heard_if_that_is_wanted(client, gallery, rng):
     assert all(line["nearest_cases"][0]["image_id"] == line["nearest_image_id"] for line in lines)
 
 
-def test_the_own_patient_is_left_out(client, gallery):
-    opened = Gallery.open(gallery)
+def test_the_own_patient_is_left_out(client, kept_gallery):
+    opened = Gallery.open(kept_gallery)
     image = opened.index.raw_embeddings(np.array([0])).tolist()
     own = opened.roster.patient_ids[opened.roster.patient_of_image[0]]
     for known_by in ({}, {"patient_id": own}, {"image_ids": [opened.roster.image_ids[0]]}):
@@ -115,7 +113,7 @@ def test_a_body_full_of_errors_gets_a_short_answer(client, body):
     assert len(response.content) < 10_000
 
 
-def test_the_gallery_and_its_disorders(client, gallery):
+def test_the_gallery_and_its_disorders(client, kept_gallery):
     answer = client.get("/v1/gallery").json()
     GalleryAnswer.model_validate(answer)
     assert len(answer["disorder_list"]) == answer["disorders"] == 8

@@ -17,7 +17,7 @@ import pytest
 from mien.service import server
 from mien.service.access_checks import address_group
 
-from services import TOKEN, assert_problem, serving
+from services import TOKEN, assert_problem, closed_of, serving
 
 MEGABYTE = 10**6
 BEGUN = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
@@ -84,7 +84,7 @@ def test_nothing_of_refused_connections_is_kept(gallery, monkeypatch, flood):
         gc.collect()
         gc.disable()
         try:
-            for _ in range(10):
+            for _ in range(5):
                 with connected(address) as connection:
                     sent_until_closed(connection, *FLOODS[flood], most=100 * MEGABYTE)
             waited = time.monotonic() + 5
@@ -137,9 +137,7 @@ def test_an_address_holds_only_so_many_connections(gallery, monkeypatch):
         idle = [stack.enter_context(connected(address)) for _ in range(8)]
         where = httpx.URL(address)
         other = stack.enter_context(socket.create_connection((where.host, where.port), source_address=("127.0.0.2", 0)))
-        for connection in (*idle, other):
-            connection.settimeout(0.5)
-        assert [is_closed(connection) for connection in (*idle, other)] == [True] * 5 + [False] * 4
+        assert closed_of([*idle, other], at_least=5) == [True] * 5 + [False] * 4
 
 
 def test_a_request_under_way_is_not_closed_for_others(gallery, monkeypatch):
@@ -154,12 +152,13 @@ def test_a_request_under_way_is_not_closed_for_others(gallery, monkeypatch):
         assert b" 422 " in busy.recv(100)
 
 
-@pytest.fixture
-def certificate(tmp_path):
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
     """A certificate with its key, for this machine."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not there to make a certificate")
-    paths = tmp_path / "cert.pem", tmp_path / "key.pem"
+    folder = tmp_path_factory.mktemp("certificate")
+    paths = folder / "cert.pem", folder / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     names = ["-addext", "subjectAltName=IP:127.0.0.1", "-out", paths[0], "-keyout", paths[1]]
     subprocess.run([*command, *names], check=True, capture_output=True)
@@ -172,9 +171,7 @@ def test_connections_count_before_tls_is_agreed_upon(gallery, certificate, monke
     with serving(gallery, token=TOKEN, tls=server.tls_context(*certificate)) as address, ExitStack() as stack:
         idle = [stack.enter_context(connected(address)) for _ in range(8)]
         idle[-1].sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a handshake
-        for connection in idle:
-            connection.settimeout(0.5)
-        assert [is_closed(connection) for connection in idle] == [True] * 5 + [False] * 3
+        assert closed_of(idle, at_least=5) == [True] * 5 + [False] * 3
         with httpx.Client(verify=trusted, trust_env=False, auth=("", TOKEN)) as client:
             for _ in range(5):
                 assert client.get(f"{address}/v1/health").status_code == 200
@@ -211,7 +208,8 @@ def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered(gallery,
         while b"}" not in answer:
             received.write(connection.recv(65_536))
             with suppress(ssl.SSLWantReadError):
-                answer += client.read(65_536)
+                while some := client.read(65_536):  # one record at a time, and several may have come
+                    answer += some
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
@@ -220,8 +218,6 @@ def is_closed(connection):
         return connection.recv(1) == b""
     except ConnectionResetError:
         return True
-    except TimeoutError:
-        return False
 
 
 @pytest.mark.parametrize(

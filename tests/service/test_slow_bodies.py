@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 
 import httpx
+import pytest
 
 from services import assert_problem, client_of
 
@@ -34,23 +35,30 @@ def wait_until_under_way(client, count):
     raise AssertionError("they do not arrive")
 
 
-def test_slow_bodies_do_not_hold_all_places(gallery):
+@pytest.fixture
+def soon_slow(monkeypatch):
+    """Everybody has but a moment to begin, not a second; waits until it is over."""
+    monkeypatch.setattr("mien.service.request_queue.SECONDS_TO_BEGIN", 0.2)
+    return lambda: time.sleep(0.3)
+
+
+def test_slow_bodies_do_not_hold_all_places(gallery, soon_slow):
     with client_of(gallery, most_waiting=PLACES) as client, ExitStack() as stack:
         slow = [slow_body(stack, client) for _ in range(PLACES)]
         wait_until_under_way(client, PLACES)
-        time.sleep(1.2)  # everybody has a second to begin
+        soon_slow()
         for _ in range(3):
             assert client.post("/v1/rank/embeddings", json=BODY).status_code == 200
         assert b" 408 " in slow[0].recv(100)
         assert client.get("/v1/health").json()["under_way"] >= PLACES - 3
 
 
-def test_the_slowest_gives_way(gallery):
+def test_the_slowest_gives_way(gallery, soon_slow):
     with client_of(gallery, most_waiting=2) as client, ExitStack() as stack:
         faster, slower = slow_body(stack, client), slow_body(stack, client)
         faster.sendall(b" " * 900)
         wait_until_under_way(client, 2)
-        time.sleep(1.2)
+        soon_slow()
         assert client.post("/v1/rank/embeddings", json=BODY).status_code == 200
         assert b" 408 " in slower.recv(100)
         faster.sendall(b" " * 98 + b"}")

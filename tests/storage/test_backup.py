@@ -22,15 +22,22 @@ from cohorts import families
 ADDED = 12  # imports by the writer beside the backups
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cohort():
     return families(np.random.default_rng(1))
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, cohort):
+    """A gallery of the cohort, to be copied."""
+    directory = tmp_path_factory.mktemp("built") / "gallery"
+    Gallery.build(directory, cohort)
+    return directory
+
+
 @pytest.fixture
-def directory(tmp_path, cohort):
-    Gallery.build(tmp_path / "gallery", cohort)
-    return tmp_path / "gallery"
+def directory(tmp_path, built):
+    return shutil.copytree(built, tmp_path / "gallery")
 
 
 def more(number):

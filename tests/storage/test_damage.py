@@ -26,7 +26,7 @@ FLIPS = 150  # of random bits, of each kind of file
 
 @pytest.fixture
 def cohort(rng):
-    return random_cohort(rng, disorders=8, representations=3, dimensions=8)
+    return random_cohort(rng, disorders=8)
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def query(rng, cohort):
 
 
 @pytest.fixture
-def directory(tmp_path, cohort):
-    Gallery.build(tmp_path / "gallery", cohort)
-    return tmp_path / "gallery"
+def directory(tmp_path, cohort, small_gallery):
+    """A gallery of the cohort."""
+    return shutil.copytree(small_gallery, tmp_path / "gallery")
 
 
 def flip(path, bit):

@@ -121,7 +121,7 @@ def test_a_pickle_of_something_else_is_refused(tmp_path, content):
         read_encodings(tmp_path / "other.pkl")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_a_damaged_pickle_gives_an_error_and_no_crash(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("pickles") / "damaged.pkl"
@@ -135,7 +135,6 @@ def test_a_damaged_pickle_gives_an_error_and_no_crash(tmp_path_factory, data):
         read_encodings(path)
 
 
-@settings(deadline=None)
 @given(
     vector=st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=6),
     separator=st.sampled_from([", ", ",", " , ", ",  "]),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sqlite3
 from dataclasses import replace
 
@@ -50,13 +51,13 @@ def files_of(directory):
 
 @pytest.fixture
 def cohort(rng):
-    return random_cohort(rng, disorders=8, representations=3, dimensions=8)
+    return random_cohort(rng, disorders=8)
 
 
 @pytest.fixture
-def directory(tmp_path, cohort):
-    Gallery.build(tmp_path / "gallery", cohort)
-    return tmp_path / "gallery"
+def directory(tmp_path, cohort, small_gallery):
+    """A gallery of the cohort."""
+    return shutil.copytree(small_gallery, tmp_path / "gallery")
 
 
 def test_a_stored_gallery_ranks_as_the_cohort_does(directory, cohort, rng):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mien.core.study import ImageFacts
@@ -73,7 +73,6 @@ def test_missing_columns_are_named(path):
 sexes = st.sampled_from([None, "male", "female"])
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.integers(1, 99).map(str), st.tuples(st.integers(0, 1439), sexes), min_size=1))
 def test_whole_months_come_back_exactly(tmp_path_factory, known):
     path = tmp_path_factory.mktemp("metadata") / "m.tsv"
@@ -82,7 +81,6 @@ def test_whole_months_come_back_exactly(tmp_path_factory, known):
     assert read_image_metadata(path) == facts
 
 
-@settings(deadline=None)
 @given(st.floats(0, 119.999))
 def test_any_age_comes_back_to_a_thousandth_of_a_month(tmp_path_factory, age):
     path = tmp_path_factory.mktemp("metadata") / "m.tsv"

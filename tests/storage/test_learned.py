@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -23,10 +25,17 @@ def directory(tmp_path, rng):
     return tmp_path / "gallery"
 
 
-@pytest.fixture
-def calibrated(directory):
+@pytest.fixture(scope="module")
+def calibrated_once(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("calibrated") / "gallery"
+    Gallery.build(directory, families(np.random.default_rng(20_26)))
     store_calibration(directory, calibrate(Gallery.open(directory), FULL))
     return directory
+
+
+@pytest.fixture
+def calibrated(tmp_path, calibrated_once):
+    return shutil.copytree(calibrated_once, tmp_path / "calibrated")
 
 
 def test_answers_are_calibrated_from_then_on(calibrated, rng):

@@ -175,7 +175,7 @@ def test_a_type_whose_state_is_no_tuple_is_refused(tmp_path):
         read_encodings(path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_a_damaged_dict_gives_an_error_and_no_crash(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("pickles") / "damaged.p"

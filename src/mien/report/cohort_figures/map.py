@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from matplotlib.patheffects import withStroke
-from matplotlib.transforms import Bbox
 from scipy.stats import f
 
 from mien.evaluation.cohort_rows import CohortPatient, MapPoint
@@ -25,6 +24,10 @@ FEWEST_IN_ELLIPSE = 4
 MOST_NAMED, MANY = 25, 60
 EDGE: Any = {"markeredgecolor": "white", "markeredgewidth": 0.6, "zorder": 4}
 AWAY = (10, 17, 26, 40, 56)  # points between a label and what it names
+ANGLES = np.linspace(0, 2 * np.pi, 12, endpoint=False)
+DIRECTIONS: list[list[float]] = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1).tolist()
+
+Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 def draw(tables: Tables) -> Figure:
@@ -74,17 +77,20 @@ def _write_apart(
     """Writes each label (x, y, text, size) where it covers the least of other labels, of crosses and of points."""
     scale = 72 / axis.figure.dpi
     crosses = [label[:2] for label in labels]
-    taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axis.transData.transform([*crosses, *points]) * scale]
-    page = Bbox(axis.bbox.get_points() * scale)
+    places = (axis.transData.transform([*crosses, *points]) * scale).tolist()
+    taken: list[Box] = [(x - 6, y - 6, x - 6 + 12, y - 6 + 12) for x, y in places]
+    (left, bottom), (right, top) = (axis.bbox.get_points() * scale).tolist()
+    page = left, bottom, right, top
     for x, y, text, size in labels:
-        here = axis.transData.transform((x, y)) * scale
+        here = (axis.transData.transform((x, y)) * scale).tolist()
         width, height = 0.64 * size * len(text), 1.25 * size
-        best: tuple[float, float, float, Bbox] | None = None
+        best: tuple[float, float, float, Box] | None = None
         for away in AWAY:
-            for angle in np.linspace(0, 2 * np.pi, 12, endpoint=False):
-                dx, dy = away * np.cos(angle), away * np.sin(angle)
-                left = here[0] + dx - width / 2 + np.cos(angle) * width / 2
-                box = Bbox.from_bounds(left, here[1] + dy - height / 2, width, height)
+            for across, up in DIRECTIONS:
+                dx, dy = away * across, away * up
+                left = here[0] + dx - width / 2 + across * width / 2
+                bottom = here[1] + dy - height / 2
+                box = left, bottom, left + width, bottom + height
                 covered = sum(_shared(box, other) for other in taken) + width * height - _shared(box, page) + away
                 if best is None or covered < best[0]:
                     best = covered, left + width / 2 - here[0], dy, box
@@ -99,9 +105,10 @@ def _write_apart(
         )  # fmt: skip
 
 
-def _shared(one: Bbox, other: Bbox) -> float:
-    both = Bbox.intersection(one, other)
-    return float(both.width * both.height) if both else 0.0
+def _shared(one: Box, other: Box) -> float:
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return width * height if width > 0 and height > 0 else 0.0
 
 
 def _ellipse(where: np.ndarray, colour: str) -> Ellipse:
