@@ -48,7 +48,14 @@ def naming_the_missing_extra(user: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        called, extra = EXTRA_OF_MODULE.get(error.name or "", ("", ""))
-        if not extra or find_spec(error.name or "") is not None:
-            raise
-        raise MissingExtraError(f"{user} needs {called}: pip install 'mien[{extra}]'") from error
+        if missing := missing_extra(user, error):
+            raise missing from error
+        raise
+
+
+def missing_extra(user: str, error: ModuleNotFoundError) -> MissingExtraError | None:
+    """What to say of a module that is not installed, if an extra brings it."""
+    called, extra = EXTRA_OF_MODULE.get(error.name or "", ("", ""))
+    if not extra or find_spec(error.name or "") is not None:
+        return None
+    return MissingExtraError(f"{user} needs {called}: pip install 'mien[{extra}]'")

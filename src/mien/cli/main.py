@@ -31,7 +31,7 @@ from mien.cli import (
 )
 from mien.cli.examples import add_examples
 from mien.errors import MienError, MissingExtraError
-from mien.extras import naming_the_missing_extra
+from mien.extras import missing_extra
 from mien.version import __version__
 
 app = typer.Typer(
@@ -134,11 +134,15 @@ def _main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where the terminal lacks a character
     try:
-        with naming_the_missing_extra(called_command(sys.argv[1:])):
-            _command()(repeat_option(sys.argv[1:]))
+        _command()(repeat_option(sys.argv[1:]))
     except UnicodeEncodeError as error:
         message = f"mien: {error.object!r} is not UTF-8 text"
-    except MissingExtraError as error:  # it names the command
+    except ModuleNotFoundError as error:
+        missing = missing_extra(called_command(sys.argv[1:]), error)
+        if missing is None:
+            raise
+        message = str(missing)
+    except MissingExtraError as error:  # it names the function
         message = str(error)
     except MienError as error:
         message = f"mien: {error}"

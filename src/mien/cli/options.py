@@ -138,7 +138,7 @@ def with_method(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         name, fusion, score, parameter = (given.pop(option) for option in ("name", "fusion", "score", "parameter"))
-        numbers = {each.name: given.pop(each.argument) for each in declared.values()} | _parsed(parameter or ())
+        numbers = {each.name: given.pop(each.keyword) for each in declared.values()} | _parsed(parameter or ())
         method = None
         others = (fusion, score, *numbers.values())
         if name == "tuned" and all(option is None for option in others):
@@ -154,7 +154,7 @@ def with_method(command: Callable[..., None]) -> Callable[..., None]:
         return inspect.Parameter(argument, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
     fixed = {"name": MethodOption, "fusion": FusionOption, "score": ScoreOption}
-    numbers = {each.argument: Annotated[float | None, _number_option(each)] for each in declared.values()}
+    numbers = {each.keyword: Annotated[float | None, _number_option(each)] for each in declared.values()}
     options = [option(*of) for of in {**fixed, **numbers, "parameter": ParameterOption}.items()]
     others = inspect.signature(command, eval_str=True).parameters
     every = [each for name, one in others.items() for each in (options if name == "method" else [one])]

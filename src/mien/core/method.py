@@ -47,7 +47,7 @@ class Method:
             raise InvalidMethodError(f"a score of mien is called {scoring.name!r}: give yours another name")
         values = []
         for parameter in scoring.parameters:
-            value = parameters.pop(parameter.name, parameters.pop(parameter.argument, parameter.default))
+            value = parameters.pop(parameter.name, parameters.pop(parameter.keyword, parameter.default))
             parameter.check(value)
             values.append(float(value))
         if parameters:
@@ -65,11 +65,11 @@ class Method:
     @property
     def parameters(self) -> dict[str, float]:
         """The score's parameters by name."""
-        return dict(zip(self.scoring.parameter_names, self.values, strict=True))
+        return {each.name: value for each, value in zip(self.scoring.parameters, self.values, strict=True)}
 
     @property
     def _arguments(self) -> dict[str, float]:
-        return {each.argument: value for each, value in zip(self.scoring.parameters, self.values, strict=True)}
+        return {each.keyword: value for each, value in zip(self.scoring.parameters, self.values, strict=True)}
 
     @cached_property
     def behaviour(self) -> str:
@@ -89,6 +89,8 @@ class Method:
 
     def neighbours(self, images_of_disorder: Ints) -> Ints:
         """How many of a disorder's nearest images count, one at least and all at most."""
+        if self.scoring.neighbours is None:
+            return np.minimum(1, images_of_disorder)
         counted = np.asarray(self.scoring.neighbours(images_of_disorder, **self._arguments)).astype(np.intp)
         return np.minimum(np.maximum(counted, 1), images_of_disorder)
 

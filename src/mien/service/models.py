@@ -40,7 +40,7 @@ MethodFields: Any = create_model(
     method=_one_of(NAMED_METHODS, "A named method, instead of its parts."),
     fusion=_one_of(FUSIONS, "How the photos of a query are combined."),
     score=_one_of(known_scores(), "How a disorder is scored."),
-    **{each.argument: _number(each) for each in PARAMETERS.values()},
+    **{each.keyword: _number(each) for each in PARAMETERS.values()},
 )
 
 
@@ -53,7 +53,7 @@ class Options(MethodFields):  # type: ignore[misc]
     @property
     def chosen_method(self) -> Method:
         """The method that the options describe."""
-        parameters = {each.name: getattr(self, each.argument) for each in PARAMETERS.values()}
+        parameters = {each.name: getattr(self, each.keyword) for each in PARAMETERS.values()}
         return method_of(self.method, self.fusion, self.score, parameters)
 
     @property

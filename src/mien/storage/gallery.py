@@ -68,7 +68,7 @@ class Gallery:
 
     def calibration_for(self, method: Method) -> Calibration | None:
         """What distances by a method mean here, if it was learned."""
-        return stored_calibration(self.learned, method, self.directory)
+        return stored_calibration(self.learned, method, self.directory) if self.learned else None
 
     @property
     def tuned_method(self) -> Method:

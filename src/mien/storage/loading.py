@@ -70,7 +70,7 @@ def queries_of(encodings: Encodings, annotations: Annotations) -> list[Query]:
 
 
 def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodings, Annotations, LeftOut]:
-    annotations = read_metadata(source.metadata, labelled=labelled)
+    annotations = read_metadata(source.metadata, labelled=labelled) if source.metadata else Annotations()
     if not annotations.patient_of:  # at most names of disorders: a cohort table has its own labels
         file = read_encodings(source.encodings, labelled=labelled, progress=progress)
         file.annotations.disorders |= annotations.disorders

@@ -39,29 +39,20 @@ class Parameter:
     low: float
     high: float
     help: str
-    keyword: str = ""  # in Python, where the name is no identifier; by default the name
+    keyword: str = ""  # what the score's functions call it: by default the name, if that is an identifier
     above_low: bool = False  # whether `low` itself is outside
 
     def __post_init__(self) -> None:
-        if not self.argument.isidentifier() or iskeyword(self.argument):
+        object.__setattr__(self, "keyword", self.keyword or self.name)
+        if not self.keyword.isidentifier() or iskeyword(self.keyword):
             raise InvalidMethodError(f"parameter {self.name!r} is no Python name: give one as keyword=...")
         self.check(self.default)
-
-    @property
-    def argument(self) -> str:
-        """What the score's functions call it."""
-        return self.keyword or self.name
 
     def check(self, value: float) -> None:
         """Refuses a value outside of the range."""
         if not (self.low <= value <= self.high) or (self.above_low and value == self.low):
             least = f"above {self.low:g}" if self.above_low else f"{self.low:g} or more"
             raise InvalidMethodError(f"{self.name} is {value}: it must be {least} and at most {self.high:g}")
-
-
-def one_neighbour(images_of_disorder: Ints, **_: float) -> Ints:
-    """Only the nearest image counts."""
-    return np.ones_like(images_of_disorder)
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +76,7 @@ class Score:
     combine: Callable[..., Floats]
     parameters: tuple[Parameter, ...] = ()
     centroid: CentroidKind | None = "patient"  # None: `combine` looks at no centroid
-    neighbours: Callable[..., Ints] = one_neighbour
+    neighbours: Callable[..., Ints] | None = None  # None: only the nearest image counts
 
     def __post_init__(self) -> None:
         if not isinstance(self.parameters, tuple) or not all(isinstance(each, Parameter) for each in self.parameters):
@@ -96,7 +87,7 @@ class Score:
             raise InvalidMethodError(
                 f"score {self.name!r}: centroid is {self.centroid!r}, not 'patient', 'image' or None"
             )
-        self.try_out({parameter.argument: parameter.default for parameter in self.parameters})
+        self.try_out({parameter.keyword: parameter.default for parameter in self.parameters})
 
     def try_out(self, arguments: Mapping[str, float]) -> int:
         """Refuses a score that breaks the rules with these parameters, as far as some evidence shows it.
@@ -104,7 +95,7 @@ class Score:
         Gives a checksum of what it made of this evidence: that of an edited score is another.
         """
         try:
-            counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments), float)
+            counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments) if self.neighbours else TRIED_COUNTS, float)
             columns = [self._tried(varied, arguments) for varied in DISTANCES[: 3 if self.centroid else 2]]
         except InvalidMethodError:
             raise
