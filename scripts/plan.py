@@ -23,8 +23,7 @@ from mien import Cohort, Gallery, Query, rank
 from mien.cluster.connection import connected
 from mien.cluster.galleries import open_galleries
 from mien.core.gallery_parts import LocalParts
-from mien.core.index import GalleryIndex
-from mien.core.rounded_rows import RoundedRows, scan
+from mien.core.index import GalleryIndex, RoundedRows, scan
 from mien.core.searcher import Searcher
 from mien.simulation.study import simulated_gmdb
 

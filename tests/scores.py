@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from mien import Method
-from mien.core.fusion import FUSIONS
+from mien.core.method import FUSIONS
 from mien.core.scores import Evidence, Parameter, Score, known_scores
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mien
@@ -67,9 +70,9 @@ def test_core_and_answers_know_numpy_and_nothing_else(path):
         names = [node.module] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for top in (name.split(".")[0] for name in names):
-            if path.name == "answer.py" and top == "pyarrow":
+            if path.name == "ranking.py" and top == "pyarrow":
                 continue  # for whoever asks for a table
-            if path.name == "byte_products.py" and top in {"numkong", "os"}:
+            if path.name == "index.py" and top in {"numkong", "os"}:
                 continue  # the one place that knows the machine's instructions and cores
             assert top in {"mien", "numpy", *sys.stdlib_module_names}
             assert top not in {"io", "logging", "os", "pathlib", "random", "sqlite3", "time"}
@@ -161,8 +164,19 @@ def test_the_architecture_names_files_that_exist():
     assert len(set(named)) > 25
     for name in named:
         assert [*PACKAGE.rglob(name), *ROOT.glob(name)], name
-    walk = (ROOT / "ARCHITECTURE.md").read_text().split("## The way of `mien rank")[1].split("That is")[0]
-    assert len({*re.findall(r"`([a-z_/]+\.py)`", walk)}) + 3 <= 20  # two files of formats/, one score
+
+
+def test_the_way_of_a_ranking_visits_the_twenty_files_of_the_architecture(small_gallery, tmp_path, rng):
+    gallery, photos = shutil.copytree(small_gallery, tmp_path / "gallery"), tmp_path / "photos.parquet"
+    rows = {"image_id": ["1"], "patient_id": ["new"], "embedding": rng.standard_normal((1, 3, 8)).tolist()}
+    pq.write_table(pa.table(rows), photos)
+    asked = ["rank", "--gallery", gallery, "--encodings", photos, "--top", "3"]
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests" / "visited_files.py", *asked], capture_output=True, text=True, check=True
+    )
+    walk = (ROOT / "ARCHITECTURE.md").read_text().split("## The way of `mien rank")[1].split("Those are all")[0]
+    assert sorted(done.stderr.split()) == sorted(set(re.findall(r"`([a-z_/]+\.py)`", walk)))
+    assert len(done.stderr.split()) <= 20
 
 
 def test_every_error_is_a_mien_error():

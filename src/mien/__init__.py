@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from mien.answers.answer import RankedDisorder, Ranking
 from mien.answers.calibration import Calibration
 from mien.answers.genes import rank_genes
-from mien.answers.ranking import rank
+from mien.answers.ranking import RankedDisorder, Ranking, rank
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.method import BASELINE, FULL, Method
 from mien.core.roster import Disorder, Label, Roster
 from mien.core.scores import Evidence, Parameter, Score

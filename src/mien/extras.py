@@ -48,14 +48,12 @@ def naming_the_missing_extra(user: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if missing := missing_extra(user, error):
-            raise missing from error
-        raise
+        raise missing_extra(user, error) from error
 
 
-def missing_extra(user: str, error: ModuleNotFoundError) -> MissingExtraError | None:
-    """What to say of a module that is not installed, if an extra brings it."""
+def missing_extra(user: str, error: ModuleNotFoundError) -> MissingExtraError:
+    """The error that names the extra which brings a missing module; where none does, raises the first error again."""
     called, extra = EXTRA_OF_MODULE.get(error.name or "", ("", ""))
     if not extra or find_spec(error.name or "") is not None:
-        return None
+        raise error
     return MissingExtraError(f"{user} needs {called}: pip install 'mien[{extra}]'")

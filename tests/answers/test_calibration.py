@@ -25,7 +25,7 @@ from mien.answers.calibration import (
 )
 from mien.answers.ranking import searcher_of
 from mien.core.gallery_parts import LocalParts
-from mien.core.rounded_rows import EACH
+from mien.core.index import EACH
 from mien.core.searcher import AskedQuery, Searcher
 from mien.errors import EncoderMismatchError, InvalidCalibrationError
 from mien.evaluation.calibrating import calibrate

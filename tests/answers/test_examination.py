@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Cohort, Encodings, Method, Query, rank
 from mien.answers.examination import examine
-from mien.core.one_part import PATIENTS_NAMED
+from mien.core.gallery_parts import PATIENTS_NAMED
 from mien.errors import InvalidMethodError
 
 import oracle

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mien import FULL, Gallery, MienError, rank, rank_genes
-from mien.answers.answer import RankedDisorder, Ranking
 from mien.answers.genes import Description, Gene, with_genes
+from mien.answers.ranking import RankedDisorder, Ranking
 from mien.evaluation.calibrating import calibrate
 
 import oracle

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Method, Query, rank
-from mien.core.fusion import FUSIONS
+from mien.core.method import FUSIONS
 from mien.core.scores import known_scores
 from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError, InvalidMethodError
 

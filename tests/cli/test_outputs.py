@@ -71,7 +71,7 @@ def test_a_file_that_exists_is_refused_and_replaced_by_force(mien, lab, default_
 
 def test_a_run_that_was_cut_off_goes_on_without_force(mien, lab, default_encoder, monkeypatch):
     command = commands(lab)["encode"]
-    monkeypatch.setattr("mien.storage.formats.write_encodings", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("mien.storage.loading.write_encodings", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert mien(*command)[0] == 130
     monkeypatch.undo()
     assert (lab / "out.parquet.partial").exists()

@@ -14,7 +14,7 @@ from PIL import Image
 
 from mien.cli.main import main
 from mien.encoding.store import MANIFEST, stored_encoder
-from mien.storage.formats import read_encodings
+from mien.storage.loading import read_encodings
 
 from pictures import two_portraits, unsure_portrait
 

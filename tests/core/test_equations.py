@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mien.core.centroids import image_weighted_centroids, patient_weighted_centroids
 from mien.core.embeddings import mean_cosine_distance, unit_rows
-from mien.core.fusion import fuse_distances, fuse_embeddings
+from mien.core.method import fuse_distances, fuse_embeddings
 from mien.core.scores.hybrid import hybrid_distance
 from mien.core.scores.nearest import nearest_distance
 from mien.core.scores.proportional import neighbours_counted, proportional_nearest_distance

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien.core import byte_products as bytes_module
-from mien.core.byte_products import byte_products, plain_byte_products
+from mien.core import index as bytes_module
 from mien.core.embeddings import unit_rows
-from mien.core.rounded_rows import LARGEST_BYTE, RoundedRows, pair_distances, rounded, scan
+from mien.core.index import LARGEST_BYTE, RoundedRows, byte_products, pair_distances, plain_byte_products, rounded, scan
 
 KINDS = ("plain", "sparse", "spiky", "tiny", "equal", "signs", "huge")
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from mien import BASELINE, Cohort, Encoder, Encodings, Label, Query, rank
 from mien.answers.examination import examine
-from mien.core import rounded_rows
-from mien.core.gallery_parts import LocalParts
-from mien.core.one_part import scan_part
-from mien.core.rounded_rows import Bounds, RoundedRows
+from mien.core import index as index_module
+from mien.core.gallery_parts import LocalParts, scan_part
+from mien.core.index import Bounds, RoundedRows
 from mien.core.searcher import FEW_PROBES, SOME_LEFT, Searcher
 from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
 
@@ -71,7 +70,7 @@ def test_parts_rank_as_one_gallery_does(
     own = cohort.queries()[0]  # its patient is left out
     by_photo = Query(replace(own.encodings, ids_are_file_names=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mien.core.rounded_rows.BYTES_PER_BLOCK", rows_per_block * representations * dimensions)
+        patch.setattr("mien.core.index.BYTES_PER_BLOCK", rows_per_block * representations * dimensions)
         patch.setattr("mien.core.searcher.CENTROIDS_AT_A_TIME", 2)
         searcher = searcher_of(dealt(cohort, rng, parts))
         asked_in_turn = islice(cycle([queries, [own], [by_photo]]), first, None)  # each method, in another example
@@ -120,7 +119,7 @@ def test_a_batch_of_queries_is_asked_in_several_goes(rng, monkeypatch, limit):
     expected = rank(cohort, queries)
     searcher = searcher_of(dealt(cohort, rng, 2))
     goes = []
-    monkeypatch.setattr("mien.core.gallery_scan.scan_part", lambda *of, **how: goes.append(of) or scan_part(*of, **how))
+    monkeypatch.setattr("mien.core.searcher.scan_part", lambda *of, **how: goes.append(of) or scan_part(*of, **how))
     monkeypatch.setattr(f"mien.core.searcher.{limit}", 1)
     assert rank(searcher, queries) == expected
     assert len(goes) >= 2 * 7  # each query by itself, in two parts
@@ -146,8 +145,8 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
         measured.append(len(places))
         return distances(rows, places, *others)
 
-    monkeypatch.setattr("mien.core.one_part.scan", loose(rounded_rows.scan))
-    monkeypatch.setattr("mien.core.searcher.scan", loose(rounded_rows.scan))
+    monkeypatch.setattr("mien.core.gallery_parts.scan", loose(index_module.scan))
+    monkeypatch.setattr("mien.core.searcher.scan", loose(index_module.scan))
     monkeypatch.setattr(RoundedRows, "distances", counted)
     for method, answers in zip(ALL_METHODS, expected, strict=True):
         measured.clear()
@@ -224,7 +223,7 @@ def test_a_large_gallery_is_scanned_in_small_blocks(rng, monkeypatch):
     index = replace(cohort.index, images=replace(images, codes=codes))
     query = Query.of(random_query_arrays(rng, cohort, 2))
     expected = rank(cohort, query)
-    monkeypatch.setattr("mien.core.rounded_rows.BYTES_PER_BLOCK", 3 * codes.shape[1])
+    monkeypatch.setattr("mien.core.index.BYTES_PER_BLOCK", 3 * codes.shape[1])
     assert rank(index, query) == expected
     assert sorted(chain.from_iterable(codes.read)) == list(range(len(images)))
     assert max(map(len, codes.read)) <= 3

@@ -9,7 +9,7 @@ import pytest
 
 import mien
 from mien import Cohort, Encodings, MienError, Query
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.study import ImageFacts
 from mien.evaluation.cohort_analysis import EVERYBODY, analyse_cohort
 from mien.evaluation.cohort_controls import controls_of, matching_controls

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mien import BASELINE, FULL, Encodings, Label, Method
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.method import TWELVE_METHODS
 from mien.core.study import Fold, ImageFacts, Release, Split, Study
 from mien.evaluation.accuracy import tops

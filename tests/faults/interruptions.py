@@ -244,8 +244,6 @@ def small_disk(folder):
 
 def _warm_up(folder):
     """Runs commands once in this process, so that its children have everything imported."""
-    import mien.evaluation.calibrating
-    import mien.report.sureness  # noqa: F401
 
     begun = _made(folder / "warm-up")
     result(two_people, begun)

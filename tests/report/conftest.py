@@ -22,10 +22,10 @@ def maps_drawn():
     """The map of the gallery takes longer than all other experiments together: it is small, and drawn once."""
     drawn, real = {}, tsne.tsne_positions
 
-    def positions(rows, seed, *, iterations):
-        asked = rows.tobytes(), seed, iterations
+    def positions(rows, seed, **how):
+        asked = rows.tobytes(), seed, *how.items()
         if asked not in drawn:
-            drawn[asked] = real(rows, seed, iterations=iterations)
+            drawn[asked] = real(rows, seed, **how)
         return drawn[asked]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mien import Cohort, Gallery
-from mien.answers.answer import RankedDisorder
+from mien.answers.ranking import RankedDisorder
 from mien.service.disorder_map import disorder_map, place_of_patient
 from mien.service.galleries import ServedGallery
 

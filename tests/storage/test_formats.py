@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from mien import Disorder, Label
 from mien.errors import InvalidFileError
-from mien.storage.formats import read_encodings
 from mien.storage.formats.cohort_columns import read_column
 from mien.storage.formats.gmdb_tables import read_metadata
-from mien.storage.loading import Source, load_cohort, load_queries
+from mien.storage.loading import Source, load_cohort, load_queries, read_encodings
 
 HEADER = "img_name;model;flip;gray;class_conf;representations\n"
 VIEWS = [(model, flip, gray) for model in ("m0", "m1", "m2") for flip in (0, 1) for gray in (0, 1)]

@@ -12,10 +12,11 @@ from mien.core.study import Fold, ImageFacts, Split, Study
 from mien.errors import EncoderMismatchError, InvalidFileError, InvalidStudyError
 from mien.evaluation.experiments.confounders import VARIABLES
 from mien.report.evaluation import NORMALISED
-from mien.storage.formats import cohort_parquet, gm_arc_csv, read_encodings
+from mien.storage.formats import cohort_parquet, gm_arc_csv
 from mien.storage.formats.gm_arc_csv import write_gm_arc_csv
 from mien.storage.formats.gmdb_folder import NAMES, read_gmdb, read_releases, write_gmdb
 from mien.storage.formats.image_metadata import COLUMNS
+from mien.storage.loading import read_encodings
 
 VERSION = "v9.9-test"
 TRAIN = (Label("007", "01", "5"), Label("8", "01", "5"), Label("9", "2", "6"))

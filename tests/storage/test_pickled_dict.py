@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from mien.errors import InvalidFileError
 from mien.progress import silent
-from mien.storage.formats import read_encodings
 from mien.storage.formats.gm_arc_csv import write_gm_arc_csv
-from mien.storage.loading import Source, load_cohort, load_queries
+from mien.storage.loading import Source, load_cohort, load_queries, read_encodings
 
 
 @pytest.fixture

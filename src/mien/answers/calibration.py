@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mien.core.arrays import Bools, Float64s, Floats, Ints
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.method import Method
 from mien.errors import InvalidCalibrationError, shown_ids
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mien.answers.answer import RankedDisorder, Ranking
 from mien.answers.calibration import COVERAGE
-from mien.answers.ranking import AnyGallery, rank_asked, rank_plainly, searcher_of
+from mien.answers.ranking import AnyGallery, RankedDisorder, Ranking, rank_asked, rank_plainly, searcher_of
 from mien.core.cohort import Query
+from mien.core.gallery_parts import PATIENTS_NAMED, NearestPatient
 from mien.core.method import FULL, Method
-from mien.core.one_part import PATIENTS_NAMED, NearestPatient
 from mien.core.searcher import AskedQuery, probe_rows
 from mien.errors import InvalidMethodError
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.answers.answer import RankedDisorder, RankedGene, Ranking
 from mien.answers.calibration import COVERAGE, Calibration
-from mien.answers.ranking import AnyGallery, rank
+from mien.answers.ranking import AnyGallery, RankedDisorder, RankedGene, Ranking, rank
 from mien.core.cohort import Query
 from mien.core.method import FULL, Method
 from mien.errors import InvalidMethodError, NotDescribedError, require

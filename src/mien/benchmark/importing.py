@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from mien.benchmark.measure import Line, best_of
-from mien.storage.formats import read_encodings
 from mien.storage.formats.gm_arc import COLUMNS
+from mien.storage.loading import read_encodings
 
 IMAGES = 15_386
 DIMENSIONS = 512

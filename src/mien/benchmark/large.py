@@ -26,10 +26,9 @@ from mien.answers.ranking import rank
 from mien.benchmark.measure import Line, megabytes
 from mien.core.arrays import Float32s, Ints, Rows
 from mien.core.cohort import Query
-from mien.core.encoder import Encoder
-from mien.core.index import GalleryIndex
+from mien.core.embeddings import Encoder
+from mien.core.index import GalleryIndex, RoundedRows
 from mien.core.roster import Label, Roster
-from mien.core.rounded_rows import RoundedRows
 from mien.storage.index_files import FileRows, read_index, write_index
 
 IMAGES = 500_000

@@ -18,8 +18,8 @@ from mien.core.arrays import Floats
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.embeddings import unit_rows
 from mien.core.gallery_parts import LocalParts
+from mien.core.index import RoundedRows
 from mien.core.method import FULL
-from mien.core.rounded_rows import RoundedRows
 from mien.core.searcher import Searcher
 from mien.core.study import Study
 from mien.errors import InvalidCalibrationError

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from mien.answers.calibration import PRIOR_OF_NONE
+from mien.answers.ranking import calibration_in_words
 from mien.cli import options, show
 from mien.core.cohort import Cohort
 from mien.core.method import FULL, Method
-from mien.report.sureness import calibration_in_words
 from mien.storage.formats.gmdb_tables import read_metadata
 from mien.storage.formats.prior_table import read_prior
 from mien.storage.gallery import Gallery

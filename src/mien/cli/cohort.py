@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mien.answers.answer import notice_for
+from mien.answers.ranking import notice_for
 from mien.cli import options, show
 from mien.core.cohort import Query
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.errors import shown_ids
 from mien.evaluation.experiment_context import rows_of
 from mien.report.report_folder import PAGE, check_report_folder

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from mien.answers.combination import WEIGHT
+from mien.answers.ranking import percent
 from mien.cli import options, show
 from mien.report.combination import combined_document, read_answer
-from mien.report.sureness import percent
 from mien.storage.formats.lirical import read_face_terms, read_lirical
 
 TWICE = (

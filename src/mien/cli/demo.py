@@ -7,8 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from mien.answers.answer import NOTICE
-from mien.answers.ranking import rank
+from mien.answers.ranking import NOTICE, rank
 from mien.cli import show, show_study
 from mien.cli.serve import PORT, serve_demo
 from mien.core.cohort import Cohort, Query

@@ -32,7 +32,7 @@ def encode(
     from mien.encoding.photo_encoder import EncodedPhoto  # noqa: PLC0415
     from mien.encoding.store import encoder_for  # noqa: PLC0415
     from mien.report.photos import photo_document, write_photos  # noqa: PLC0415
-    from mien.storage.formats import check_writable, write_encodings  # noqa: PLC0415
+    from mien.storage.loading import check_writable, write_encodings  # noqa: PLC0415
     from mien.storage.outputs import refuse_existing  # noqa: PLC0415
 
     if cluster is not None and device == "cuda":

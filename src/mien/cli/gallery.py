@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mien.cli import options, show
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.errors import GalleryError, InvalidFileError, shown_ids
 from mien.report.gallery import description_document, gallery_document
 from mien.storage.backup import Copied, back_up

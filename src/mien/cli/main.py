@@ -138,10 +138,7 @@ def _main() -> None:
     except UnicodeEncodeError as error:
         message = f"mien: {error.object!r} is not UTF-8 text"
     except ModuleNotFoundError as error:
-        missing = missing_extra(called_command(sys.argv[1:]), error)
-        if missing is None:
-            raise
-        message = str(missing)
+        message = str(missing_extra(called_command(sys.argv[1:]), error))
     except MissingExtraError as error:  # it names the function
         message = str(error)
     except MienError as error:

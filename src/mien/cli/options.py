@@ -10,8 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from mien.core.fusion import FUSIONS
-from mien.core.method import NAMED_METHODS, Method, method_of
+from mien.core.method import FUSIONS, NAMED_METHODS, Method, method_of
 from mien.core.scores import Parameter, known_scores
 from mien.errors import InvalidMethodError
 

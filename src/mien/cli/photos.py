@@ -14,7 +14,7 @@ import typer
 from mien.cli import show
 from mien.cli.options import PhotoOptions
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.encoding.alignment import png_of
 from mien.encoding.folder import find_photos
 from mien.encoding.journal import Journal, encode_into

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mien.answers.answer import Ranking
 from mien.answers.calibration import COVERAGE
 from mien.answers.examination import examine
 from mien.answers.genes import genes_of
+from mien.answers.ranking import Ranking
 from mien.answers.ranking import rank as rank_queries
 from mien.cli import options, show
 from mien.core.cohort import Query

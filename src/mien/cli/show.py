@@ -13,13 +13,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from mien.answers.answer import RankedDisorder, RankedGene, Ranking, notice_for
 from mien.answers.examination import DisorderEvidence
+from mien.answers.ranking import RankedDisorder, RankedGene, Ranking, answer_in_words, notice_for, percent
 from mien.benchmark.measure import Line
 from mien.core.method import Method
 from mien.errors import shown, shown_ids
 from mien.progress import Progress as ReportProgress
-from mien.report.sureness import answer_in_words, percent
 from mien.storage.gallery import Gallery
 from mien.storage.loading import LeftOut
 from mien.storage.sharded import AnyGallery

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mien.cluster.workers import Cluster, killed_workers_message, naming_the_worker
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.encoding.photo_encoder import PHOTOS_PER_BATCH, Photo, PhotoEncoder, RefusedPhoto, Result, read_photo
 from mien.encoding.process_memory import forbid_core_dumps
 from mien.encoding.store import StoredEncoder, encoder_for

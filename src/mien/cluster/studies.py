@@ -15,7 +15,7 @@ from mien.errors import InvalidStudyError
 from mien.evaluation.comparison import ImagePlaces
 from mien.evaluation.gallery_images import Gallery, GalleryImages, Groups, image_ids_of_parts
 from mien.simulation.study import simulated_gmdb
-from mien.storage.formats import read_encodings
+from mien.storage.loading import read_encodings
 
 Read = Callable[[Collection[str]], Encodings]  # reads the embeddings of some images, on a worker
 

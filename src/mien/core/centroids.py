@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mien.core.arrays import Float64s, Floats, Ints, run_starts
+from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.roster import run_starts
 
 Key = TypeVar("Key", bound=Hashable)
 Added = TypeVar("Added", bound=Any)

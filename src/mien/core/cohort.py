@@ -10,10 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from mien.core.arrays import Float32s, Floats, Ints
-from mien.core.embeddings import are_normalised, as_embeddings, check_embeddings, unit_rows
-from mien.core.encoder import Encoder
-from mien.core.fusion import fuse_embeddings
+from mien.core.embeddings import Encoder, are_normalised, as_embeddings, check_embeddings, unit_rows
 from mien.core.index import GalleryIndex, build_index
+from mien.core.method import fuse_embeddings
 from mien.core.roster import Disorder, Label, Roster
 from mien.errors import InvalidCohortError, require, shown, shown_ids
 

@@ -9,12 +9,35 @@ from itertools import product
 
 import numpy as np
 
-from mien.core.arrays import Floats, Ints
-from mien.core.fusion import FUSIONS
+from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.centroids import group_means
 from mien.core.scores import Evidence, Score, known_scores, own_scores, score_named
 from mien.errors import InvalidMethodError, require
 
+FUSIONS = ("none", "distance", "embedding")
 ROUNDING = 1e-9  # of scores, relative
+
+
+def fuse_embeddings(embeddings: Floats) -> Float64s:
+    """Mean of the raw embeddings of a query's images, per representation (eq:emb-fusion).
+
+    >>> fuse_embeddings(np.array([[[1.0, 0.0]], [[3.0, 2.0]]])).tolist()
+    [[2.0, 1.0]]
+    """
+    # raw mean, as for centroids: a query is summarised as the patients it is compared with are
+    fused: Float64s = embeddings.mean(axis=0, dtype=np.float64)
+    return fused
+
+
+def fuse_distances(distances: Floats, first_of_query: Ints) -> Floats:
+    """Mean of the disorder distances of each query's images (eq:dist-fusion).
+
+    >>> fuse_distances(np.array([[0.2, 0.4], [0.4, 0.8]]), np.array([0])).round(6).tolist()
+    [[0.3, 0.6]]
+    """
+    if len(first_of_query) == len(distances):
+        return distances
+    return group_means(distances, first_of_query)
 
 
 @dataclass(frozen=True, init=False)

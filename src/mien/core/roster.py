@@ -1,4 +1,4 @@
-"""Who is in a cohort: images, patients, disorders and the labels that join them, in one fixed order."""
+"""Who is in a cohort: images, patients, disorders and the labels that join them, in one fixed order; runs in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Ints, run_starts
+from mien.core.arrays import Bools, Ints
 from mien.errors import InvalidCohortError, WrongArgumentError, shown
 
 
@@ -141,3 +141,25 @@ class Roster:
             for place, disorder in enumerate(self.disorders)
             for image in self.images_with(place).tolist()
         ]
+
+
+def run_starts(values: Ints, first_of_group: Ints | None = None) -> Bools:
+    """Where a run of equal values begins; runs end where a group does.
+
+    >>> run_starts(np.array([7, 7, 8, 8, 8]), np.array([0, 4])).tolist()
+    [True, False, True, False, True]
+    """
+    starts = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=starts[1:])
+    if first_of_group is not None:
+        starts[first_of_group] = True
+    return starts
+
+
+def places_in_runs(values: Ints) -> Ints:
+    """Where each value stands in its run of equal values, which are sorted.
+
+    >>> places_in_runs(np.array([7, 7, 8, 8, 8])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.arange(len(values)) - np.searchsorted(values, values)

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from mien.core.arrays import Floats
-from mien.core.encoder import VIEWS
+from mien.core.embeddings import VIEWS
 from mien.encoding.photo import Pixels
 
 CROP_SIDE = 112

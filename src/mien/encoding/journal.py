@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.encoding.photo_encoder import EncodedPhoto, EncodesPhotos, Photo, Result
 from mien.encoding.quality import PhotoFacts
 from mien.errors import InvalidFileError, MienError

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from mien.core.arrays import Float32s
-from mien.core.encoder import VIEWS, Encoder, representation_name
+from mien.core.embeddings import VIEWS, Encoder, representation_name
 from mien.encoding.photo import Pixels
 
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}\.onnx$")]

@@ -18,7 +18,7 @@ import numpy as np
 
 from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
-from mien.core.encoder import VIEWS, Encoder
+from mien.core.embeddings import VIEWS, Encoder
 from mien.encoding.alignment import CROP_SIDE, png_of, views_of
 from mien.encoding.detection import Detector
 from mien.encoding.manifest import EncoderManifest

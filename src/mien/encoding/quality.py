@@ -11,7 +11,7 @@ import numpy as np
 from mien.core.arrays import Floats
 from mien.core.cohort import Encodings
 from mien.core.embeddings import mean_cosine_distance
-from mien.core.one_part import SAME_PHOTO
+from mien.core.gallery_parts import SAME_PHOTO
 from mien.encoding.network import Device
 from mien.encoding.photo import Pixels
 from mien.encoding.subject import SURE, Subject

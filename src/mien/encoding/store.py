@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 import numpy as np
 from pydantic import ValidationError
 
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.encoding.alignment import CROP_SIDE
 from mien.encoding.detection import OUTPUT_WIDTHS, Detector
 from mien.encoding.device import chosen_device, onnxruntime_report

@@ -10,13 +10,11 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import binom
 
-from mien.answers.answer import Ranking
 from mien.answers.calibration import COVERAGE
-from mien.answers.ranking import AnyGallery, rank_asked, rank_plainly, searcher_of
+from mien.answers.ranking import AnyGallery, Ranking, rank_asked, rank_plainly, searcher_of
 from mien.core.arrays import Ints
 from mien.core.cohort import Encodings, Query
-from mien.core.fusion import fuse_embeddings
-from mien.core.method import FULL
+from mien.core.method import FULL, fuse_embeddings
 from mien.core.searcher import AskedQuery
 from mien.evaluation.cohort_rows import CohortPatient, NearDisorder
 

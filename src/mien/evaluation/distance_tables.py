@@ -12,10 +12,9 @@ from mien.core.arrays import Float32s, Float64s, Floats, Ints
 from mien.core.centroids import added_up
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
-from mien.core.fusion import fuse_distances
 from mien.core.gallery_parts import Parts
 from mien.core.index import CentroidKind
-from mien.core.method import Method
+from mien.core.method import Method, fuse_distances
 from mien.core.scores import Evidence
 from mien.core.scores.proportional import means_of_nearest
 from mien.evaluation.evaluated_patients import EvaluatedPatient

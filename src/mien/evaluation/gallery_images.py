@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Float32s, Float64s, Ints, run_starts
+from mien.core.arrays import Float32s, Float64s, Ints
 from mien.core.centroids import FIRST, Sums
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
 from mien.core.index import CentroidKind, disorder_sums
-from mien.core.roster import Label, Roster
+from mien.core.roster import Label, Roster, run_starts
 from mien.core.scores.nearest import nearest_distance
 from mien.errors import InvalidStudyError, shown, shown_ids
 from mien.evaluation.probe_rows import ProbeRows

@@ -11,7 +11,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import t
 
-from mien.core.arrays import Bools, Float64s, Floats, Ints, run_starts
+from mien.core.arrays import Bools, Float64s, Floats, Ints
+from mien.core.roster import run_starts
 
 DRAWS = 9999
 MATCHED_DRAWS = 999

@@ -12,11 +12,10 @@ from mien.answers.calibration import FEWEST_DISORDERS
 from mien.answers.ranking import AnyGallery
 from mien.core.arrays import Bools, Float64s, Ints
 from mien.core.cohort import Cohort, Query
-from mien.core.gallery_scan import Estimates
 from mien.core.index import GalleryIndex
 from mien.core.method import Method
 from mien.core.roster import Label
-from mien.core.searcher import AskedQuery, Searcher
+from mien.core.searcher import AskedQuery, Estimates, Searcher
 from mien.core.study import Study
 from mien.errors import InvalidCalibrationError
 from mien.evaluation.evaluated_patients import EvaluatedPatient, evaluated_patients

@@ -9,7 +9,7 @@ import numpy as np
 
 from mien.core.arrays import Float32s, Float64s, Ints
 from mien.core.embeddings import embedding_lengths, unit_rows
-from mien.core.fusion import fuse_embeddings
+from mien.core.method import fuse_embeddings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array  # heavy

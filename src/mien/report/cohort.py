@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from mien.answers.answer import notice_for
-from mien.core.encoder import Encoder
+from mien.answers.ranking import notice_for
+from mien.core.embeddings import Encoder
 from mien.errors import shown_ids
 from mien.evaluation.cohort_analysis import SHOWN
 from mien.evaluation.cohort_rows import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mien.answers.answer import NOTICE
 from mien.answers.combination import combined_probabilities, mean_log10_ratio
+from mien.answers.ranking import NOTICE
 from mien.errors import InvalidFileError
 from mien.report.rankings import DIGITS
 from mien.storage.formats.lirical import Lirical

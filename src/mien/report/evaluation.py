@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mien.answers.answer import NOTICE
-from mien.core.encoder import Encoder
+from mien.answers.ranking import NOTICE
+from mien.core.embeddings import Encoder
 from mien.core.method import Method
 from mien.core.study import MOST_PATIENTS_OF_RARE, Study
 from mien.evaluation.bootstrap import RESAMPLES

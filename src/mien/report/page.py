@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mien.answers.answer import NOTICE
+from mien.answers.ranking import NOTICE
 from mien.core.method import BASELINE, FULL
 from mien.errors import shown_ids
 from mien.evaluation.agreement import mean_absolute_error, worst

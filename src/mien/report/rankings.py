@@ -9,10 +9,10 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from mien.answers.answer import Ranking, notice_for, without_nothing
 from mien.answers.examination import Examination
 from mien.answers.genes import Description
-from mien.core.encoder import Encoder
+from mien.answers.ranking import Ranking, notice_for, without_nothing
+from mien.core.embeddings import Encoder
 from mien.core.method import Method
 from mien.errors import MienError, shown
 from mien.storage.outputs import private_file, refuse_existing

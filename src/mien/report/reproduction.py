@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from mien.answers.answer import NOTICE
+from mien.answers.ranking import NOTICE
 from mien.core.study import Release, Study
 from mien.evaluation.agreement import METHODS, Cell, accuracy_cells, mean_absolute_error, mean_cells, worst
 from mien.evaluation.comparison import Comparison, ImagePlaces

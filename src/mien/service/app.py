@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from mien.answers.answer import NOTICE
+from mien.answers.ranking import NOTICE
 from mien.errors import MienError
 from mien.service.access_checks import AccessChecks, people_of
 from mien.service.api import api_routes

@@ -11,7 +11,7 @@ from math import ceil
 from typing import NamedTuple
 
 from mien.core.arrays import Float32s
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.service.problems import Problem
 
 HOUR = 3600.0

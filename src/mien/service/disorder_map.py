@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mien.answers.answer import RankedDisorder
+from mien.answers.ranking import RankedDisorder
 from mien.core.index import GalleryIndex
 from mien.errors import EmptyGalleryError
 from mien.storage.gallery import Gallery

@@ -9,9 +9,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, FailFast, Field, create_model
 
 from mien.core.cohort import Encodings, Query
-from mien.core.encoder import Encoder
-from mien.core.fusion import FUSIONS
-from mien.core.method import NAMED_METHODS, Method, method_of
+from mien.core.embeddings import Encoder
+from mien.core.method import FUSIONS, NAMED_METHODS, Method, method_of
 from mien.core.scores import Parameter, known_scores
 from mien.errors import InvalidCohortError
 

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from mien.core.cohort import Query
-from mien.core.encoder import VIEWS
+from mien.core.embeddings import VIEWS
 from mien.core.method import FULL
 from mien.encoding.alignment import png_of
 from mien.report.gene_exports import official_answer

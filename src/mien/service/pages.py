@@ -14,13 +14,12 @@ import jinja2
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from mien.answers.answer import notice_for
+from mien.answers.ranking import answer_in_words, notice_for, percent
 from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
 from mien.errors import InvalidMethodError
 from mien.report.rankings import PARTS, csv_text, ranking_rows
 from mien.report.sex_and_age import sex_and_age_in_words
-from mien.report.sureness import answer_in_words, percent
 from mien.service.api import disorder_list
 from mien.service.disorder_links import links_of
 from mien.service.disorder_map import FEWEST, Place, place_of_patient

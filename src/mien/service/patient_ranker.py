@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mien.answers.answer import Ranking
 from mien.answers.examination import examine
 from mien.answers.genes import genes_of
+from mien.answers.ranking import Ranking
 from mien.core.cohort import Query
 from mien.core.method import FULL, Method
 from mien.core.roster import Disorder

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mien.answers.answer import Ranking
-from mien.answers.ranking import rank
+from mien.answers.ranking import Ranking, rank
 from mien.core.cohort import Query
 from mien.core.method import Method
 from mien.storage.gallery import Gallery

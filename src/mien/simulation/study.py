@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.cohort import Encodings
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.roster import Disorder, Label
 from mien.core.study import Fold, ImageFacts, Split, Study
 from mien.simulation.embeddings import GM_ARC, MODELS, Layout, Space, simulated_embeddings

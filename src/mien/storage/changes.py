@@ -28,8 +28,14 @@ from mien.storage.database import (
 )
 from mien.storage.descriptions import document_of
 from mien.storage.faces import faces_erased_along, write_faces
-from mien.storage.index_files import delete_index, delete_other_indexes, is_written, read_index, write_index
-from mien.storage.outputs import write_checked_json
+from mien.storage.index_files import (
+    delete_index,
+    delete_other_indexes,
+    is_written,
+    read_index,
+    write_checked_json,
+    write_index,
+)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from mien.core.arrays import Float32s, Ints
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.roster import Disorder, Label, Roster
 from mien.errors import CorruptGalleryError, shown
 from mien.storage.database import as_bytes, fingerprint, path_of, read_document, state

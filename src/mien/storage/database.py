@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.errors import CorruptGalleryError, GalleryBusyError, GalleryError
 from mien.storage.descriptions import StoredDocument
-from mien.storage.outputs import read_checked_json
+from mien.storage.index_files import read_checked_json
 
 DATABASE = "gallery.sqlite"
 FINISHED = "gallery.generation"  # which generation was finished last, whatever the database says

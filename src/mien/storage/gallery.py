@@ -12,7 +12,7 @@ from typing import Any, Self
 from mien.answers.calibration import Calibration
 from mien.answers.genes import Description
 from mien.core.cohort import Cohort
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.gallery_parts import LocalParts
 from mien.core.index import GalleryIndex, build_index
 from mien.core.method import Method

@@ -7,31 +7,26 @@ each. Index files are only written and deleted under the database's write lock.
 
 from __future__ import annotations
 
+import errno
+import json
 import math
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
 
 from mien.core.arrays import Floats, Ints, Rows
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.index import GalleryIndex, build_index, index_of_matrices, matrices_of
 from mien.core.roster import Disorder, Roster
 from mien.errors import CorruptGalleryError
-from mien.storage.outputs import (
-    TEMPORARY,
-    open_unlinked,
-    private_file,
-    read_checked_json,
-    sync_directory,
-    write_checked_json,
-)
+from mien.storage.outputs import TEMPORARY, private_file, sync_directory
 
 MATRICES = tuple(name for name, _, _ in matrices_of(0, 0, Encoder(1, 1)))
 ROSTER_ARRAYS = ("patient_of_image", "image_of_label", "first_label")
@@ -202,3 +197,30 @@ def delete_index(directory: Path, generation: int) -> None:
 
 def _path(directory: Path, generation: int, suffix: str) -> Path:
     return directory / f"index-{generation}.{suffix}"
+
+
+def open_unlinked(path: Path) -> BinaryIO:
+    """Opens a file to read it; `ValueError` where it is a link."""
+    try:
+        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path.name} is a link") from error
+        raise
+
+
+def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
+    """JSON after a line with its checksum."""
+    text = json.dumps(content).encode()
+    with private_file(path) as file:
+        file.write(b"%08x\n" % zlib.crc32(text) + text)
+
+
+def read_checked_json(path: Path) -> dict[str, Any]:
+    """The content; `ValueError` where a byte of it has changed."""
+    with open_unlinked(path) as file:
+        checksum, _, text = file.read().partition(b"\n")
+    if checksum != b"%08x" % zlib.crc32(text):
+        raise ValueError(f"{path.name} does not match its checksum")
+    content: dict[str, Any] = json.loads(text)
+    return content

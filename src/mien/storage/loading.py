@@ -1,15 +1,15 @@
-"""Encodings and metadata joined by image id, into a cohort or into queries."""
+"""Encodings files, recognised by their content, joined with metadata by image id: into a cohort or into queries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mien.core.cohort import Cohort, Encodings, Query
-from mien.errors import InvalidFileError, shown
-from mien.progress import Progress
-from mien.storage.formats import missing_encodings, read_encodings
+from mien.core.embeddings import Encoder
+from mien.errors import EncoderMismatchError, InvalidFileError, shown
+from mien.progress import Progress, silent
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_metadata
 
@@ -81,3 +81,84 @@ def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodi
         raise missing_encodings(source.encodings, missing, otherwise="go on without them with --allow-missing")
     annotations.disorders = {**file.annotations.disorders, **annotations.disorders}
     return file.with_encoder_name(source.encoder_name), annotations, LeftOut(file.left_out, missing)
+
+
+@dataclass(frozen=True)
+class EncodingsFile:
+    """What an encodings file holds."""
+
+    encodings: Encodings
+    left_out: int  # images in the file that were not wanted
+    annotations: Annotations = field(default_factory=Annotations)  # only cohort tables have any
+
+    def missing(self, image_ids: Iterable[str]) -> tuple[str, ...]:
+        """Those of the images that have no encoding here."""
+        present = set(self.encodings.image_ids)
+        return tuple(image_id for image_id in image_ids if image_id not in present)
+
+    def with_encoder_name(self, name: str | None) -> Encodings:
+        """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
+        encoder = self.encodings.encoder
+        if encoder.name not in {None, name} and name is not None:
+            raise EncoderMismatchError(f"--encoder says {name}, the encodings file says {encoder.name}: drop one")
+        return replace(self.encodings, encoder=replace(encoder, name=name or encoder.name))
+
+
+def missing_encodings(path: Path, image_ids: Sequence[str], *, otherwise: str) -> InvalidFileError:
+    """The error for labelled images that an encodings file lacks; `otherwise` is advice beside encoding them."""
+    problems = [f"no encoding of image {shown(image_id)}" for image_id in image_ids]
+    return InvalidFileError(path, problems, advice=f"encode these images, or {otherwise}")
+
+
+def check_writable(path: Path, image_ids: Sequence[str], encoder: Encoder) -> None:
+    """Refuses encodings that could not be written under this name, before they are made."""
+    if path.suffix.lower() == ".csv":
+        from mien.storage.formats.gm_arc_csv import check_gm_arc  # noqa: PLC0415 heavy
+
+        check_gm_arc(path, image_ids, encoder)
+
+
+def write_encodings(path: Path, encodings: Encodings, progress: Progress) -> None:
+    """Writes Parquet, or the GM-Arc layout where the name ends in .csv; the file is there completely or not at all."""
+    from mien.storage.formats.cohort_parquet import write_encodings_parquet  # noqa: PLC0415 pyarrow is heavy
+    from mien.storage.formats.gm_arc_csv import write_gm_arc_csv  # noqa: PLC0415
+
+    write = write_gm_arc_csv if path.suffix.lower() == ".csv" else write_encodings_parquet
+    write(path, encodings, progress)
+
+
+def read_encodings(
+    path: Path,
+    *,
+    wanted: Container[str] | None = None,
+    labelled: bool = True,
+    progress: Progress = silent,
+) -> EncodingsFile:
+    """Reads GM-Arc CSV, a pickled frame or dict, cohort Parquet or cohort CSV; of it the wanted images, or all.
+
+    `labelled`: a cohort's disorders count, and none may be blank.
+    """
+    if path.exists() and not path.is_file():
+        raise InvalidFileError(path, ["it is not a regular file: save it as one first"])
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise InvalidFileError(path, [f"{error.strerror}: check the path"]) from error
+    if start.startswith(b"PAR1"):
+        from mien.storage.formats.cohort_parquet import read_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
+
+        return EncodingsFile(*read_cohort_parquet(path, wanted, labelled=labelled))
+    if start.startswith(b"\x1f\x8b"):
+        raise InvalidFileError(path, ["it is compressed: unpack it first"])
+    if start.startswith(b"\x80"):
+        from mien.storage.formats.gm_arc_pickle import read_gm_arc_pickle  # noqa: PLC0415
+
+        return EncodingsFile(*read_gm_arc_pickle(path, wanted))
+    if b"img_name" in start.split(b"\n")[0]:
+        from mien.storage.formats.gm_arc_csv import read_gm_arc_csv  # noqa: PLC0415
+
+        return EncodingsFile(*read_gm_arc_csv(path, wanted, progress))
+    from mien.storage.formats.cohort_csv import read_cohort_csv  # noqa: PLC0415
+
+    return EncodingsFile(*read_cohort_csv(path, wanted, labelled=labelled))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import json
 import os
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from mien.errors import MienError
 
@@ -104,30 +101,3 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def open_unlinked(path: Path) -> BinaryIO:
-    """Opens a file to read it; `ValueError` where it is a link."""
-    try:
-        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ValueError(f"{path.name} is a link") from error
-        raise
-
-
-def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
-    """JSON after a line with its checksum."""
-    text = json.dumps(content).encode()
-    with private_file(path) as file:
-        file.write(b"%08x\n" % zlib.crc32(text) + text)
-
-
-def read_checked_json(path: Path) -> dict[str, Any]:
-    """The content; `ValueError` where a byte of it has changed."""
-    with open_unlinked(path) as file:
-        checksum, _, text = file.read().partition(b"\n")
-    if checksum != b"%08x" % zlib.crc32(text):
-        raise ValueError(f"{path.name} does not match its checksum")
-    content: dict[str, Any] = json.loads(text)
-    return content

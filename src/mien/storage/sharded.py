@@ -13,7 +13,7 @@ import numpy as np
 
 from mien.answers.genes import Description
 from mien.core.arrays import Ints
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.index import GalleryIndex
 from mien.core.searcher import Searcher

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mien.core.fusion import FUSIONS
-from mien.core.method import Method
+from mien.core.method import FUSIONS, Method
 from mien.evaluation.accuracy import Tops, accuracy, tops
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import validation_folds

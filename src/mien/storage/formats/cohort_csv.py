@@ -12,14 +12,20 @@ from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
 from mien.errors import shown
 from mien.storage.formats import text_tables
-from mien.storage.formats.annotations import Annotations
-from mien.storage.formats.cohort_rows import REQUIRED_COLUMNS, TEXT_COLUMNS, CohortCollector, CohortRow
+from mien.storage.formats.annotations import (
+    REQUIRED_COLUMNS,
+    TEXT_COLUMNS,
+    Annotations,
+    CohortCollector,
+    CohortRow,
+    require_columns,
+)
 
 
 def read_cohort_csv(path: Path, wanted: Container[str] | None, *, labelled: bool) -> tuple[Encodings, int, Annotations]:
     """Reads the wanted images (all, if None), how many others the table holds, and what it says of the wanted ones."""
     _, text, names, separator = text_tables.read_table(path)
-    text_tables.require_columns(path, names, REQUIRED_COLUMNS, separator)
+    require_columns(path, names, REQUIRED_COLUMNS, separator)
     place = {name: names.index(name) for name in TEXT_COLUMNS if name in names}
     embedding_at = names.index("embedding")
     collector = CohortCollector(path, wanted, labelled=labelled)

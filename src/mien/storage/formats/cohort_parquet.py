@@ -13,13 +13,18 @@ import pyarrow.parquet as pq
 
 from mien.core.arrays import Float32s, Floats, Ints
 from mien.core.cohort import Encodings
-from mien.core.encoder import Encoder
+from mien.core.embeddings import Encoder
 from mien.core.roster import Roster
 from mien.errors import InvalidFileError, shown
 from mien.progress import Progress
-from mien.storage.formats import text_tables
-from mien.storage.formats.annotations import Annotations
-from mien.storage.formats.cohort_rows import REQUIRED_COLUMNS, TEXT_COLUMNS, CohortCollector, CohortRow
+from mien.storage.formats.annotations import (
+    REQUIRED_COLUMNS,
+    TEXT_COLUMNS,
+    Annotations,
+    CohortCollector,
+    CohortRow,
+    require_columns,
+)
 from mien.storage.outputs import private_file
 
 ENCODER_KEY = b"mien.encoder"
@@ -34,7 +39,7 @@ def read_cohort_parquet(
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
-            text_tables.require_columns(path, schema.names, REQUIRED_COLUMNS)
+            require_columns(path, schema.names, REQUIRED_COLUMNS)
             names = [name for name in TEXT_COLUMNS if name in schema.names]
             _check_id_types(path, schema, names)
             row = 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from mien.core.arrays import Floats, Ints
 from mien.core.cohort import Encodings
-from mien.core.encoder import Encoder, representation_name
+from mien.core.embeddings import Encoder, representation_name
 from mien.errors import InvalidFileError, MienError, shown
 
 COLUMNS = ("img_name", "model", "flip", "gray", "class_conf", "representations")

@@ -16,7 +16,7 @@ import numpy as np
 import simdjson
 
 from mien.core.cohort import Encodings
-from mien.core.encoder import VIEWS, Encoder, representation_name
+from mien.core.embeddings import VIEWS, Encoder, representation_name
 from mien.errors import InvalidFileError, shown
 from mien.progress import Progress, silent
 from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of

@@ -17,11 +17,11 @@ from mien.core.roster import Label
 from mien.core.study import Fold, Release, Split, Study
 from mien.errors import InvalidFileError, InvalidStudyError, MienError, shown
 from mien.progress import Progress, silent
-from mien.storage.formats import missing_encodings, read_encodings
 from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_images, read_names
 from mien.storage.formats.image_metadata import read_image_metadata, write_image_metadata
 from mien.storage.formats.text_tables import read_table, write_table
+from mien.storage.loading import missing_encodings, read_encodings
 from mien.storage.outputs import refuse_existing
 
 METADATA = "gmdb_metadata"

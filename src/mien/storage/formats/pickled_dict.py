@@ -14,7 +14,7 @@ import numpy as np
 from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
 from mien.errors import shown
-from mien.storage.formats.cohort_rows import CohortCollector, CohortRow
+from mien.storage.formats.annotations import CohortCollector, CohortRow
 from mien.storage.formats.gm_arc import image_id_of
 from mien.storage.formats.inert_pickle import Inert, as_array, reason
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mien.errors import InvalidFileError, shown
+from mien.storage.formats.annotations import require_columns
 from mien.storage.outputs import private_file
 
 BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 FORMULAS = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet computes
 
 
@@ -98,20 +98,6 @@ def header_of(path: Path, text: str) -> tuple[list[str], str]:
 
 def _separator(path: Path) -> str:
     return "\t" if path.suffix.lower() == ".tsv" else ","
-
-
-def require_columns(path: Path, names: Collection[str], required: Collection[str], separator: str = ",") -> None:
-    """Refuses a table without its columns, and guesses at the separator."""
-    missing = [name for name in required if name not in names]
-    if not missing:
-        return
-    other = next((other for other in SEPARATORS if other != separator and any(other in name for name in names)), None)
-    hint = (
-        f"it looks separated by {SEPARATORS[other]}: save it with {SEPARATORS[separator]}"
-        if other
-        else f"the header is {shown(', '.join(names))}"
-    )
-    raise InvalidFileError(path, [f"row 1: the column {shown(name)} is missing; {hint}" for name in missing])
 
 
 def rows(text: str, separator: str, width: int, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
