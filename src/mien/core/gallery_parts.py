@@ -77,113 +77,6 @@ class LocalParts(Parts[Part]):
         return [combine(self.ask(question)) for question in questions]
 
 
-@dataclass(frozen=True, eq=False)
-class GallerySummary:
-    """Who is in a gallery, and which of them in which part."""
-
-    encoder: Encoder
-    disorders: tuple[Disorder, ...]  # sorted by id
-    images_of_disorder: Ints
-    patients_of_disorder: Ints
-    images: int
-    patients: int
-    disorders_of_parts: tuple[Ints, ...]  # where each part's disorders stand among all
-    images_of_parts: tuple[Ints, ...]  # of each part's disorders
-
-    @cached_property
-    def place_of_disorder(self) -> dict[str, int]:
-        """Where a disorder id stands among all."""
-        return {disorder.disorder_id: place for place, disorder in enumerate(self.disorders)}
-
-    @cached_property
-    def place_in_parts(self) -> list[Ints]:
-        """Where each disorder stands in each part; -1 where the part lacks it."""
-        places = [np.full(len(self.disorders), -1) for _ in self.disorders_of_parts]
-        for place, here in zip(places, self.disorders_of_parts, strict=True):
-            place[here] = np.arange(len(here))
-        return places
-
-
-def summary_of_parts(parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> GallerySummary:
-    """Asks the parts, which have these names; different encoders are refused."""
-    summaries = parts.ask(summary_of)
-    called = names or [f"part {number + 1}" for number in range(len(summaries))]
-    encoder = summaries[0].encoder
-    for name, summary in zip(called[1:], summaries[1:], strict=True):
-        summary.encoder.require_same(encoder, here=f"the gallery {name}", there=f"the gallery {called[0]}")
-        encoder = encoder.completed_by(summary.encoder)
-    disorder_of: dict[str, Disorder] = {}
-    for summary in summaries:
-        for disorder in summary.disorders:
-            known = disorder_of.get(disorder.disorder_id, disorder)
-            disorder_of[disorder.disorder_id] = Disorder(
-                known.disorder_id, known.name or disorder.name, known.omim or disorder.omim
-            )
-    disorders = tuple(disorder_of[disorder_id] for disorder_id in sorted(disorder_of))
-    place_of = {disorder.disorder_id: place for place, disorder in enumerate(disorders)}
-    places = [np.array([place_of[disorder.disorder_id] for disorder in summary.disorders]) for summary in summaries]
-    images, patients = np.zeros((2, len(disorders)), dtype=np.intp)
-    for summary, of_part in zip(summaries, places, strict=True):
-        images[of_part] += summary.images_of_disorder
-        patients[of_part] += summary.patients_of_disorder
-    return GallerySummary(
-        encoder,
-        disorders,
-        images,
-        patients,
-        sum(summary.images for summary in summaries),
-        sum(summary.patients for summary in summaries),
-        tuple(places),
-        tuple(summary.images_of_disorder for summary in summaries),
-    )
-
-
-def summary_of(index: GalleryIndex) -> GallerySummary:
-    """What a part says of itself."""
-    roster = index.roster
-    images, patients = roster.images_of_disorder, roster.patients_of_disorder
-    sizes = len(roster.image_ids), len(roster.patient_ids)
-    return GallerySummary(
-        index.encoder, roster.disorders, images, patients, *sizes, (np.arange(len(images)),), (images,)
-    )
-
-
-def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, Sums]:
-    """What this part adds to the centroids of some disorders."""
-    place_of = index.roster.disorder_of_id
-    return {each: index.sums(np.array([place_of[each]]), kind) for each in disorder_ids if each in place_of}
-
-
-def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
-    """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
-    return np.concatenate([unit_row_of(sums) for _, sums in sorted(added_up(parts).items())])
-
-
-def unit_row_of(sums: Sums) -> Float32s:
-    """The unit row of one centroid."""
-    return unit_rows(sums.means).astype(np.float32)
-
-
-def joined(
-    found: Sequence[MeasuredPart], asked: Sequence[Ints], neighbours: Ints
-) -> tuple[Ints, Float64s, list[tuple[str, str]]]:
-    """The nearest images of all parts: where those of each pair start, their distances, and who is on the nearest."""
-    pair = np.concatenate([numbers[part.pair] for part, numbers in zip(found, asked, strict=True)])
-    distance = np.concatenate([part.distance for part in found])
-    first_of: dict[int, tuple[float, tuple[str, str]]] = {}
-    for part, numbers in zip(found, asked, strict=True):
-        starts = np.flatnonzero(run_starts(part.pair))
-        nearest = zip(numbers[part.pair[starts]].tolist(), part.distance[starts].tolist(), part.who, strict=True)
-        for number, *candidate in nearest:
-            first_of[number] = min(first_of.get(number, tuple(candidate)), tuple(candidate))
-    order = np.lexsort((distance, pair))
-    pair, distance = pair[order], distance[order]
-    kept = places_in_runs(pair) < neighbours[pair]
-    pair, distance = pair[kept], distance[kept]
-    first = np.searchsorted(pair, np.arange(len(neighbours)))
-    return first, distance, [first_of[number][1] for number in range(len(neighbours))]
-
-
 class Question(NamedTuple):
     """What is asked of every part. Probes are the unit rows of queries: one fused row, or one for each photo."""
 
@@ -442,6 +335,113 @@ def _nearest_patients(
         if len(nearest) == PATIENTS_NAMED:
             break
     return list(nearest.values())
+
+
+@dataclass(frozen=True, eq=False)
+class GallerySummary:
+    """Who is in a gallery, and which of them in which part."""
+
+    encoder: Encoder
+    disorders: tuple[Disorder, ...]  # sorted by id
+    images_of_disorder: Ints
+    patients_of_disorder: Ints
+    images: int
+    patients: int
+    disorders_of_parts: tuple[Ints, ...]  # where each part's disorders stand among all
+    images_of_parts: tuple[Ints, ...]  # of each part's disorders
+
+    @cached_property
+    def place_of_disorder(self) -> dict[str, int]:
+        """Where a disorder id stands among all."""
+        return {disorder.disorder_id: place for place, disorder in enumerate(self.disorders)}
+
+    @cached_property
+    def place_in_parts(self) -> list[Ints]:
+        """Where each disorder stands in each part; -1 where the part lacks it."""
+        places = [np.full(len(self.disorders), -1) for _ in self.disorders_of_parts]
+        for place, here in zip(places, self.disorders_of_parts, strict=True):
+            place[here] = np.arange(len(here))
+        return places
+
+
+def summary_of_parts(parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> GallerySummary:
+    """Asks the parts, which have these names; different encoders are refused."""
+    summaries = parts.ask(summary_of)
+    called = names or [f"part {number + 1}" for number in range(len(summaries))]
+    encoder = summaries[0].encoder
+    for name, summary in zip(called[1:], summaries[1:], strict=True):
+        summary.encoder.require_same(encoder, here=f"the gallery {name}", there=f"the gallery {called[0]}")
+        encoder = encoder.completed_by(summary.encoder)
+    disorder_of: dict[str, Disorder] = {}
+    for summary in summaries:
+        for disorder in summary.disorders:
+            known = disorder_of.get(disorder.disorder_id, disorder)
+            disorder_of[disorder.disorder_id] = Disorder(
+                known.disorder_id, known.name or disorder.name, known.omim or disorder.omim
+            )
+    disorders = tuple(disorder_of[disorder_id] for disorder_id in sorted(disorder_of))
+    place_of = {disorder.disorder_id: place for place, disorder in enumerate(disorders)}
+    places = [np.array([place_of[disorder.disorder_id] for disorder in summary.disorders]) for summary in summaries]
+    images, patients = np.zeros((2, len(disorders)), dtype=np.intp)
+    for summary, of_part in zip(summaries, places, strict=True):
+        images[of_part] += summary.images_of_disorder
+        patients[of_part] += summary.patients_of_disorder
+    return GallerySummary(
+        encoder,
+        disorders,
+        images,
+        patients,
+        sum(summary.images for summary in summaries),
+        sum(summary.patients for summary in summaries),
+        tuple(places),
+        tuple(summary.images_of_disorder for summary in summaries),
+    )
+
+
+def summary_of(index: GalleryIndex) -> GallerySummary:
+    """What a part says of itself."""
+    roster = index.roster
+    images, patients = roster.images_of_disorder, roster.patients_of_disorder
+    sizes = len(roster.image_ids), len(roster.patient_ids)
+    return GallerySummary(
+        index.encoder, roster.disorders, images, patients, *sizes, (np.arange(len(images)),), (images,)
+    )
+
+
+def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, Sums]:
+    """What this part adds to the centroids of some disorders."""
+    place_of = index.roster.disorder_of_id
+    return {each: index.sums(np.array([place_of[each]]), kind) for each in disorder_ids if each in place_of}
+
+
+def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
+    """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
+    return np.concatenate([unit_row_of(sums) for _, sums in sorted(added_up(parts).items())])
+
+
+def unit_row_of(sums: Sums) -> Float32s:
+    """The unit row of one centroid."""
+    return unit_rows(sums.means).astype(np.float32)
+
+
+def joined(
+    found: Sequence[MeasuredPart], asked: Sequence[Ints], neighbours: Ints
+) -> tuple[Ints, Float64s, list[tuple[str, str]]]:
+    """The nearest images of all parts: where those of each pair start, their distances, and who is on the nearest."""
+    pair = np.concatenate([numbers[part.pair] for part, numbers in zip(found, asked, strict=True)])
+    distance = np.concatenate([part.distance for part in found])
+    first_of: dict[int, tuple[float, tuple[str, str]]] = {}
+    for part, numbers in zip(found, asked, strict=True):
+        starts = np.flatnonzero(run_starts(part.pair))
+        nearest = zip(numbers[part.pair[starts]].tolist(), part.distance[starts].tolist(), part.who, strict=True)
+        for number, *candidate in nearest:
+            first_of[number] = min(first_of.get(number, tuple(candidate)), tuple(candidate))
+    order = np.lexsort((distance, pair))
+    pair, distance = pair[order], distance[order]
+    kept = places_in_runs(pair) < neighbours[pair]
+    pair, distance = pair[kept], distance[kept]
+    first = np.searchsorted(pair, np.arange(len(neighbours)))
+    return first, distance, [first_of[number][1] for number in range(len(neighbours))]
 
 
 def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Float32s:
