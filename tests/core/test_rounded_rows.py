@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien.core import index as bytes_module
 from mien.core.embeddings import unit_rows
 from mien.core.index import LARGEST_BYTE, RoundedRows, byte_products, pair_distances, plain_byte_products, rounded, scan
 
@@ -62,7 +61,7 @@ def test_every_measured_distance_lies_between_its_bounds(
     probe_rows[0] = exact[0] if rng.random() < 0.5 else probe_rows[0]
     with pytest.MonkeyPatch.context() as patch:
         if not numkong:
-            patch.setattr(bytes_module, "_numkong", lambda: None)
+            patch.setattr("mien.core.index._numkong", lambda: None)
         rows = RoundedRows(exact, *rounded(exact, (views, dimensions)), (views, dimensions))
         bounds = scan(rows, probe_rows, fine=fine)
         some = rng.integers(12, size=5)
