@@ -1,4 +1,7 @@
-"""Runs mien's command line, and prints the files of the package in which a function ran, but for imports."""
+"""Runs mien's command line, and prints the files of the package in which a function ran.
+
+What runs during imports is not counted, nor what dataclasses and NamedTuples make for themselves.
+"""
 
 from __future__ import annotations
 

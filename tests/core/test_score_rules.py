@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mien import BASELINE, Cohort, Method, MienError, Parameter, Query, Score, evaluate, rank
+from mien.core.scores import own_scores
 
 from cohorts import random_cohort, random_query_arrays
 
@@ -107,3 +108,16 @@ def test_photos_that_were_encoded_here_are_known_by_their_embedding_whatever_the
     own = cohort.encodings.only([1])
     renamed = type(own).of(["photo_1.jpg"], own.embeddings, ids_are_file_names=True)
     assert rank(cohort, Query(renamed))[0].excluded_gallery_patients == ("q",)
+
+
+def test_what_the_own_scores_do_is_known_by_checksums_that_stay():
+    """Stored calibrations hold them: whoever changes one makes all calibrations of that score useless."""
+    assert {name: Method(score=name).behaviour for name in own_scores()} == {
+        "hybrid": "71f1778c",
+        "image-centroid": "508928eb",
+        "nearest": "adc70f76",
+        "patient-centroid": "508928eb",
+        "proportional": "6cac1349",
+        "proportional-hybrid": "c2a326b0",
+        "size-aware": "d80f48f8",
+    }

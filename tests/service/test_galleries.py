@@ -206,6 +206,15 @@ def test_no_map_is_drawn_for_whoever_opens_no_page(gallery, monkeypatch):
 
 
 @pytest.mark.usefixtures("checked_often")
+def test_a_map_that_cannot_be_drawn_is_not_waited_for(gallery, monkeypatch, capfd):
+    monkeypatch.setattr("mien.service.galleries.MAP", "mien.service.nothing")
+    with client_of(gallery) as client:
+        _wait_for_the_map(client)
+        assert "could not be drawn" in client.get("/gallery").text
+    assert "see why there is no map: python -m mien.service.nothing" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("checked_often")
 def test_the_page_gets_a_map_when_it_is_drawn(gallery):
     with client_of(gallery) as client:
         _wait_until(lambda: '"place": null' in client.get("/gallery").text)

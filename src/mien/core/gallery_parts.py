@@ -261,6 +261,21 @@ def _near_labels(
     return pair[order], label[order], bound[order]
 
 
+def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Float32s:
+    """The smallest so many rows of each run of rows, column by column, in their order.
+
+    >>> smallest_of_runs(np.array([[3.0], [1.0], [2.0], [5.0]]), np.array([0, 3]), np.array([2, 1])).T.tolist()
+    [[1.0, 2.0, 5.0]]
+    """
+    if (wanted == 1).all():
+        flat = values[:, 0] if values.shape[1] == 1 else values  # several times faster
+        smallest: Float32s = np.minimum.reduceat(flat, first_of_run, axis=0).reshape(len(first_of_run), -1)
+        return smallest
+    ends = np.append(first_of_run[1:], len(values))
+    runs = zip(first_of_run.tolist(), ends.tolist(), wanted.tolist(), strict=True)
+    return np.concatenate([np.sort(values[start:end], axis=0)[:count] for start, end, count in runs])
+
+
 def _ranges(starts: Ints, counts: Ints) -> Ints:
     """Numbers from each start on, so many of each."""
     before = np.cumsum(counts) - counts
@@ -442,18 +457,3 @@ def joined(
     pair, distance = pair[kept], distance[kept]
     first = np.searchsorted(pair, np.arange(len(neighbours)))
     return first, distance, [first_of[number][1] for number in range(len(neighbours))]
-
-
-def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Float32s:
-    """The smallest so many rows of each run of rows, column by column, in their order.
-
-    >>> smallest_of_runs(np.array([[3.0], [1.0], [2.0], [5.0]]), np.array([0, 3]), np.array([2, 1])).T.tolist()
-    [[1.0, 2.0, 5.0]]
-    """
-    if (wanted == 1).all():
-        flat = values[:, 0] if values.shape[1] == 1 else values  # several times faster
-        smallest: Float32s = np.minimum.reduceat(flat, first_of_run, axis=0).reshape(len(first_of_run), -1)
-        return smallest
-    ends = np.append(first_of_run[1:], len(values))
-    runs = zip(first_of_run.tolist(), ends.tolist(), wanted.tolist(), strict=True)
-    return np.concatenate([np.sort(values[start:end], axis=0)[:count] for start, end, count in runs])

@@ -36,7 +36,7 @@ Alike = tuple[int, int]  # so many representations, one after the other, of so m
 EACH: Alike = (1, 1)
 EXACT_WIDTH = 1 << 10  # sums of so many products of two bytes are whole numbers in float32
 CentroidKind = Literal["image", "patient"]
-ALIKE = 0.05  # share of the squared length that views of a photo do not have in common: bounds are twice as wide then
+MOST_NOT_IN_COMMON = 0.05  # share of the squared length of alike views: with more, bounds are too wide
 DISORDERS_TRIED, IMAGES_TRIED = 32, 8  # of each, to see whether they are alike
 Allocate = Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]]
 
@@ -339,4 +339,4 @@ def alike_views(roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]
     disorders = np.unique(np.linspace(0, len(roster.disorders) - 1, DISORDERS_TRIED).astype(np.intp))
     some = [unit_rows(read(roster.images_with(disorder)[:IMAGES_TRIED])) for disorder in disorders.tolist()]
     away = np.concatenate([rounded(rows, alike)[1][:, 2] for rows in some])
-    return alike if np.mean(away**2) <= ALIKE else EACH
+    return alike if np.mean(away**2) <= MOST_NOT_IN_COMMON else EACH

@@ -1,4 +1,7 @@
-"""Who is in a cohort: images, patients, disorders and the labels that join them, in one fixed order; runs in it."""
+"""Who is in a cohort: images, patients, disorders and the labels that join them, in one fixed order.
+
+Also `run_starts` and `places_in_runs`, for all sorted arrays.
+"""
 
 from __future__ import annotations
 

@@ -39,6 +39,8 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     gallery = ServedGallery(settings.gallery)
     metrics = Metrics(queue, gallery)
     ranker = PatientRanker(settings, gallery, queue, demo_patients or {}, metrics.rankings.inc)
+    if demo_patients:
+        gallery.want_map()
     audit = None if settings.audit is None else AuditLog(settings.audit)
     level = logging.WARNING if demo_patients else logging.INFO
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from mien.errors import GalleryBusyError, GalleryError
+from mien.errors import GalleryBusyError, GalleryError, MienError
 from mien.service.disorder_map import Place
 from mien.service.service_log import log_error
 from mien.storage.database import DATABASE, State
@@ -41,7 +41,7 @@ class ServedGallery:
         self.opened_at: Identity | None = None
         self.map: dict[str, Place] = {}  # by disorder id
         self.map_of: Identity | None = None
-        self.map_wanted = False  # once a page was opened: whoever asks for numbers only needs none
+        self.map_wanted = False
         self.newest()
 
     def newest(self, *, trust_files: bool = True) -> Gallery:
@@ -73,6 +73,10 @@ class ServedGallery:
         """The places on the map of this gallery's disorders. A new generation has the old map for some seconds."""
         known = gallery.roster.disorder_of_id
         return [{"disorder_id": key, "x": x, "y": y} for key, (x, y) in self.map.items() if key in known]
+
+    def want_map(self) -> None:
+        """Has a map drawn of this and later generations. Whoever asks for numbers only needs none."""
+        self.map_wanted = True
 
     @property
     def map_drawn(self) -> bool:
@@ -130,7 +134,9 @@ class ServedGallery:
             process.kill()
             await process.wait()
             raise
-        drawn: dict[str, Any] = json.loads(output) if process.returncode == 0 else {}
+        if process.returncode:
+            log_error(MienError("no map"), f"see why there is no map: python -m {MAP} {self.directory}")
+        drawn: dict[str, Any] = {} if process.returncode else json.loads(output)
         self.map = {disorder_id: (x, y) for disorder_id, (x, y) in drawn.items()}
         self.map_of = identity
 

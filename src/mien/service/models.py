@@ -245,7 +245,9 @@ class Health(BaseModel):
     version: str | None = Field(None, description="This and all else only with a token, where there are tokens.")
     generation: int | None = None
     encodes_photos: bool | None = None
-    map_drawn: bool | None = Field(None, description="Whether the map shows this generation, once a page was opened.")
+    map_drawn: bool | None = Field(
+        None, description="Whether this generation's map is drawn. False until a page is opened."
+    )
     under_way: int | None = Field(None, description="Requests that are being worked on.")
 
 

@@ -98,6 +98,7 @@ class Pages:
 
     def empty_form(self, template: str) -> Response:
         """A page to send photos from."""
+        self.ranker.gallery.want_map()
         return HTMLResponse(self._render_page(template))
 
     def answer(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
@@ -149,6 +150,7 @@ class Pages:
 
     def gallery(self) -> Response:
         """What the gallery holds."""
+        self.ranker.gallery.want_map()
         gallery = self.ranker.gallery.newest()
         listed = disorder_list(gallery.roster)
         by_name = sorted(listed, key=lambda one: natural_order(one["disorder_name"] or one["disorder_id"]))
@@ -242,7 +244,6 @@ class Pages:
             for patient_id, patient in self.ranker.demo_patients.items()
         ]
         demo = {"patients": patients, "note": DEMO_NOTE} if patients else None
-        self.ranker.gallery.map_wanted = True
         return self.templates.get_template(template).render(
             notice=notice_for(self.ranker.gallery.newest().encoder),
             gallery=gallery,
@@ -250,6 +251,7 @@ class Pages:
             demo=demo,
             made=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
             fewest_on_map=FEWEST,
+            map_drawn=self.ranker.gallery.map_drawn,
             **values,
         )
 

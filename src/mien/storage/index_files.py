@@ -3,6 +3,8 @@
 The matrices come first and `index-<generation>.json` last, each written under a temporary name, synced and renamed:
 where the JSON file is, the index is whole. It describes the matrices, which are bare numbers, and has a checksum of
 each. Index files are only written and deleted under the database's write lock.
+
+JSON with a checksum is written and read here, that of the gallery's generation too.
 """
 
 from __future__ import annotations

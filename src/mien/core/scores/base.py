@@ -39,7 +39,7 @@ class Parameter:
     low: float
     high: float
     help: str
-    keyword: str = ""  # what the score's functions call it: by default the name, if that is an identifier
+    keyword: str = ""  # what the score's functions call it: by default the name, which must be an identifier then
     above_low: bool = False  # whether `low` itself is outside
 
     def __post_init__(self) -> None:
@@ -95,7 +95,8 @@ class Score:
         Gives a checksum of what it made of this evidence: that of an edited score is another.
         """
         try:
-            counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments) if self.neighbours else TRIED_COUNTS, float)
+            ones = np.ones_like(TRIED_COUNTS)
+            counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments) if self.neighbours else ones, float)
             columns = [self._tried(varied, arguments) for varied in DISTANCES[: 3 if self.centroid else 2]]
         except InvalidMethodError:
             raise
