@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mien import BASELINE, FULL, Cohort, Encoder, Encodings, Label, Method, Query, rank
+from mien.core.index import _threads
 from mien.core.method import FUSIONS
 from mien.core.scores import known_scores
 from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError, InvalidMethodError
@@ -65,6 +68,20 @@ def batch():
     rng = np.random.default_rng(20_26)
     cohort = random_cohort(rng, disorders=25, dimensions=64, representations=4)
     return cohort, [Query.of(random_query_arrays(rng, cohort, 1 + i % 3), patient_id=f"q{i}") for i in range(20)]
+
+
+@pytest.mark.parametrize("top", [3, None])
+def test_an_answer_does_not_depend_on_threads(batch, monkeypatch, top):
+    cohort, queries = batch
+    monkeypatch.setattr("mien.core.index.BYTES_PER_BLOCK", 16 * 4 * 64)  # so that there is work for several
+    answers = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr("mien.core.index._cores", lambda cores=cores: cores)
+        monkeypatch.setattr("mien.core.index._threads", cache(_threads.__wrapped__))
+        with threadpool_limits(cores, user_api="blas"):
+            assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {cores}
+            answers.append([rank(cohort, queries, method, top=top) for method in ALL_METHODS])
+    assert answers[0] == answers[1] == answers[2]
 
 
 @pytest.mark.parametrize("method", ALL_METHODS, ids=str)

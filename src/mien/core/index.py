@@ -147,9 +147,8 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     lower += 1
     width = rest * (1 + rounding[:, 1])  # of each pair by itself: an estimate must not depend on the batch
     width += away * rounding[:, 2]
-    width += rounding[:, 1] + 3 * np.float32(
-        measured_rounding(probes.shape[1])
-    )  # measuring, and what these lines round
+    lost = 3 * np.float32(measured_rounding(probes.shape[1]))  # in measuring, and in these lines
+    width += rounding[:, 1] + lost
     upper = lower + width
     lower -= width
     return Bounds(lower, upper)

@@ -140,9 +140,9 @@ def scan_gallery(
     images, patients, neighbours = (np.broadcast_to(of, shape) for of in counts)
     scanned = parts.ask(partial(scan_part, question=question, fine=fine))
     centroid = [bound.T.astype(np.float64) for bound in to_centroids]
-    if question.lost:
-        images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
     rests = added_up(part.rest for part in scanned) if question.lost else {}
+    if rests:
+        images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
     for (query, disorder_id), rest in rests.items():
         place = np.flatnonzero(question.query_of_probe == query), gallery.place_of_disorder[disorder_id]
         images[place], patients[place] = rest.images, rest.patients

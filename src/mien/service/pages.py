@@ -150,7 +150,6 @@ class Pages:
 
     def gallery(self) -> Response:
         """What the gallery holds."""
-        self.ranker.gallery.want_map()
         gallery = self.ranker.gallery.newest()
         listed = disorder_list(gallery.roster)
         by_name = sorted(listed, key=lambda one: natural_order(one["disorder_name"] or one["disorder_id"]))
@@ -197,6 +196,7 @@ class Pages:
 
     def _map(self, gallery: Gallery, place: Place | None) -> dict[str, Any] | None:
         """The map of disorders, with the place of the patient if it is given."""
+        self.ranker.gallery.want_map()
         points = self.ranker.gallery.points(gallery)
         if not points:
             return None
