@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mien.core.centroids import FIRST, Sums
+from mien.core.centroids import ExactSum
 
 numbers = st.floats(-(2.0**100), 2.0**100, width=32)
 
@@ -17,13 +17,13 @@ def test_any_order_and_any_parts_give_the_exact_mean(values, random, cut):
     largest = max(map(abs, values))
     shuffled = random.sample(values, len(values))
     left, right = shuffled[:cut], shuffled[cut:]
-    parts = [Sums.of_groups(np.array(part, np.float32), FIRST) for part in (left, right) if part]
+    parts = [ExactSum.of(np.array(part, np.float32)) for part in (left, right) if part]
     total = parts[0] if len(parts) == 1 else parts[0].plus(parts[1])
-    whole = Sums.of_groups(np.array(values, np.float32), FIRST)
-    assert total.counts.tolist() == whole.counts.tolist() == [len(values)]
+    whole = ExactSum.of(np.array(values, np.float32))
+    assert total.count == whole.count == len(values)
     for sums in (total, whole):
         # to 32 digits of the largest term, then rounded to a float64
         assert (
-            abs(Fraction(float(sums.means[0])) - exact)
+            abs(Fraction(float(sums.mean)) - exact)
             <= abs(exact) * Fraction(2) ** -51 + Fraction(largest) * Fraction(2) ** -95
         )

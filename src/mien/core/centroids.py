@@ -4,58 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Ints
+from mien.core.embeddings import unit_rows
 from mien.core.roster import run_starts
 
 Key = TypeVar("Key", bound=Hashable)
 Added = TypeVar("Added", bound=Any)
 
-FIRST = np.zeros(1, dtype=np.intp)  # one group, from the first row on
+CentroidKind = Literal["image", "patient"]
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
-    """Sums of groups of rows, and how many rows each has.
+class ExactSum:
+    """A sum of rows, and how many they are.
 
-    A sum is kept in two parts, what float64 holds of it and what rounding took away. So it does not depend on the
-    order in which rows are added, and sums over parts of a gallery add up to the sum over all of it.
+    It is kept in two parts, what float64 holds of it and what rounding took away. So it does not depend on the order
+    in which rows are added, and sums over parts of a gallery add up to the sum over all of it.
 
-    >>> thirds = Sums.of_groups(np.array([1e16, 1.0, -1e16]), FIRST)  # plain float64 loses the one
-    >>> thirds.means * 3
-    array([1.])
+    >>> ExactSum.of(np.array([1e16, 1.0, -1e16])).mean * 3  # plain float64 loses the one
+    np.float64(1.0)
     """
 
     high: Float64s
     low: Float64s
-    counts: Ints
+    count: int
 
     @classmethod
-    def of_groups(cls, rows: Floats, first_of_group: Ints) -> Sums:
-        """Adds up each run of rows."""
-        counts = np.diff(first_of_group, append=len(rows))
-        sums = cls(rows[first_of_group].astype(np.float64), np.zeros((len(counts), *rows.shape[1:])), counts)
-        for group in np.flatnonzero(counts > 1).tolist():
-            first, count = first_of_group[group], counts[group]
-            for row in range(first + 1, first + count):
-                _add(sums.high[group : group + 1], sums.low[group : group + 1], rows[row].astype(np.float64))
-        return sums
+    def of(cls, rows: Floats) -> ExactSum:
+        """Adds up rows."""
+        high, low = rows[0].astype(np.float64), np.zeros(rows.shape[1:])
+        for row in rows[1:]:
+            high, low = _added(high, low, row.astype(np.float64))
+        return cls(high, low, len(rows))
 
-    def plus(self, other: Sums) -> Sums:
-        """The sums over both."""
-        high, low = self.high.copy(), self.low + other.low
-        _add(high, low, other.high)
-        return Sums(high, low, self.counts + other.counts)
+    def plus(self, other: ExactSum) -> ExactSum:
+        """The sum over both."""
+        return ExactSum(*_added(self.high, self.low + other.low, other.high), self.count + other.count)
 
     @property
-    def means(self) -> Float64s:
-        """The mean of each group, rounded once."""
-        counts = self.counts.reshape(-1, *[1] * (self.high.ndim - 1))
-        means: Float64s = (self.high + self.low) / counts
-        return means
+    def mean(self) -> Float64s:
+        """The mean row, rounded once."""
+        mean: Float64s = (self.high + self.low) / self.count
+        return mean
+
+    @property
+    def unit_row(self) -> Float64s:
+        """The unit row (1, width) of the mean, where rows are embeddings."""
+        return unit_rows(self.mean[np.newaxis])
 
 
 def added_up(parts: Iterable[Mapping[Key, Added]]) -> dict[Key, Added]:
@@ -67,53 +66,30 @@ def added_up(parts: Iterable[Mapping[Key, Added]]) -> dict[Key, Added]:
     return joined
 
 
-def _add(high: Float64s, low: Float64s, term: Float64s) -> None:
-    """Adds a term to a sum, in place. What float64 rounds away, which it has exactly, goes to `low`."""
+def _added(high: Float64s, low: Float64s, term: Float64s) -> tuple[Float64s, Float64s]:
+    """A sum with one more term. What float64 rounds away, which it has exactly, goes to `low`."""
     total = high + term
     of_term = total - high
-    of_high = total - of_term
-    low += np.subtract(high, of_high, out=of_high)
-    low += np.subtract(term, of_term, out=of_term)
-    high[...] = total
+    return total, low + (high - (total - of_term)) + (term - of_term)
 
 
 def group_means(values: Floats, first_of_group: Ints) -> Float64s:
-    """Mean of each run of rows, added in float64 one row after the other: the same rows give the same bits."""
+    """Mean of each run of rows: the same rows give the same bits."""
+    sums = np.add.reduceat(values.astype(np.float64, copy=False), first_of_group, axis=0)
     counts = np.diff(first_of_group, append=len(values))
-    means = values[first_of_group].astype(np.float64)
-    for group in np.flatnonzero(counts > 1).tolist():
-        first, count = first_of_group[group], counts[group]
-        for row in range(first + 1, first + count):
-            means[group] += values[row]
-        means[group] /= count
+    means: Float64s = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
     return means
 
 
-def patient_sums(embeddings: Floats, patient_of_row: Ints, first_image: Ints) -> Sums:
-    """What patient-weighted centroids are means of: a mean for each patient, added up over those of a disorder.
+def disorder_sum(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> ExactSum:
+    """What a disorder's centroid is the mean of: images (eq:centroid-img), or the means of patients (eq:centroid-pat).
 
-    Rows are images sorted by disorder and, inside it, by patient. A patient with two disorders has rows in both.
-    """
-    first_of_patient = np.flatnonzero(run_starts(patient_of_row, first_image))
-    first_patient = np.searchsorted(first_of_patient, first_image)
-    return Sums.of_groups(group_means(embeddings, first_of_patient), first_patient)
-
-
-def image_weighted_centroids(embeddings: Floats, first_image: Ints) -> Float64s:
-    """Mean of all images of each disorder (eq:centroid-img).
-
-    >>> image_weighted_centroids(np.array([[[1.0]], [[1.0]], [[4.0]]]), np.array([0])).tolist()
-    [[[2.0]]]
-    """
-    # raw mean: the paper averages without normalising, so long vectors weigh more
-    return Sums.of_groups(embeddings, first_image).means
-
-
-def patient_weighted_centroids(embeddings: Floats, patient_of_row: Ints, first_image: Ints) -> Float64s:
-    """Mean per patient, then mean over the patients of each disorder (eq:centroid-pat).
+    Rows are sorted by patient.
 
     >>> rows = np.array([[[1.0]], [[1.0]], [[4.0]]])  # two images of one patient, one of another
-    >>> patient_weighted_centroids(rows, np.array([0, 0, 1]), np.array([0])).tolist()
-    [[[2.5]]]
+    >>> [disorder_sum(rows, np.array([0, 0, 1]), kind).mean.item() for kind in ("image", "patient")]
+    [2.0, 2.5]
     """
-    return patient_sums(embeddings, patient_of_row, first_image).means
+    # raw means: the paper averages without normalising, so long vectors weigh more
+    each = group_means(embeddings, np.flatnonzero(run_starts(patient_of_row))) if kind == "patient" else embeddings
+    return ExactSum.of(each)

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float32s, Float64s, Ints
-from mien.core.centroids import Sums, added_up
+from mien.core.arrays import Float32s, Float64s, Ints
+from mien.core.centroids import CentroidKind, ExactSum, added_up
 from mien.core.cohort import Query
-from mien.core.embeddings import Encoder, unit_rows
-from mien.core.index import Bounds, CentroidKind, GalleryIndex, measured_rounding, scan
-from mien.core.roster import Disorder, Roster, places_in_runs, run_starts
+from mien.core.embeddings import Encoder
+from mien.core.index import Bounds, GalleryIndex, measured_rounding, scan
+from mien.core.roster import Disorder, Roster, run_starts
 
 Part = TypeVar("Part")
 Part_co = TypeVar("Part_co", covariant=True)
 Answer = TypeVar("Answer")
 Combined = TypeVar("Combined")
-LABELS_AT_A_TIME = 1 << 20  # that are looked through for those to measure
 SAME_PHOTO = 1e-4  # a distance far below that of any two photos, and far above what is lost in encoding one twice
 PATIENTS_NAMED = 3  # nearest patients of a disorder that are named
 
@@ -86,7 +86,6 @@ class Question(NamedTuple):
     own_patients: tuple[tuple[str, ...], ...]  # of each query: they are left out
     lost: tuple[tuple[int, str], ...]  # query and disorder id, where a disorder loses images with the own patients
     centroid: CentroidKind
-    neighbours: Mapping[str, int] | None  # by disorder id; None: one each
 
     @property
     def first_probe(self) -> Ints:
@@ -99,11 +98,11 @@ class RestOfDisorder(NamedTuple):
 
     images: int
     patients: int
-    sums: Sums  # behind its centroid
+    total: ExactSum  # behind its centroid
 
     def plus(self, other: RestOfDisorder) -> RestOfDisorder:
         """Of both parts."""
-        return RestOfDisorder(self.images + other.images, self.patients + other.patients, self.sums.plus(other.sums))
+        return RestOfDisorder(self.images + other.images, self.patients + other.patients, self.total.plus(other.total))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,21 +118,13 @@ class ScannedPart:
         return ScannedPart, (self.lower, self.upper, self.rest, None)
 
 
-class Pairs(NamedTuple):
-    """Probes and disorders whose nearest images are to be measured, in the order (probe, disorder)."""
+class MeasuredPart(NamedTuple):
+    """Distances to images of a part, sorted by (probe, disorder, distance)."""
 
     probe: Ints
     disorder: Ints  # as the part numbers them
-    neighbours: Ints  # how many images
-    threshold: Float32s  # an image that is farther does not count
-
-
-class MeasuredPart(NamedTuple):
-    """Distances to the nearest images of pairs, sorted by (pair, distance); who is on the nearest of each."""
-
-    pair: Ints  # number among those that were asked for
     distance: Float64s
-    who: list[tuple[str, str]]  # patient and image id, of each distinct pair
+    who: list[tuple[str, str]]  # patient and image id, on the nearest image of each probe and disorder
 
 
 class NearestPatient(NamedTuple):
@@ -144,44 +135,40 @@ class NearestPatient(NamedTuple):
     distance: float
 
 
-def scan_part(index: GalleryIndex, question: Question, *, fine: bool) -> ScannedPart:
-    """Bounds for every disorder of this part."""
+def scan_part(index: GalleryIndex, question: Question, slots: Ints, *, fine: bool) -> ScannedPart:
+    """Bounds for every disorder of this part, which has so many slots in all parts together."""
     roster = index.roster
     own = _own_patients_here(roster, question)
     bounds = _scan_labels(index, question, own, None, fine=fine)
-    wanted = np.ones_like(roster.first_label)
-    if question.neighbours is not None:
-        counted = [question.neighbours[disorder.disorder_id] for disorder in roster.disorders]
-        wanted = np.minimum(counted, roster.images_of_disorder)
+    wanted = np.minimum(slots, roster.images_of_disorder)
     lower, upper = (smallest_of_runs(bound, roster.first_label, wanted) for bound in bounds)
     return ScannedPart(lower, upper, dict(_rests(index, question, own)), bounds.lower)
 
 
 def measure_part(
-    index: GalleryIndex, question: Question, pairs: Pairs, lower_of_labels: Float32s | None = None
+    index: GalleryIndex, question: Question, threshold: Float32s, lower_of_labels: Float32s | None
 ) -> MeasuredPart:
-    """The nearest images of pairs, measured exactly. Without `lower_of_labels` their disorders are scanned again."""
+    """Exact distances of all images whose lower bounds are within the threshold (disorders, probes).
+
+    It is minus infinity where nobody asks. Without `lower_of_labels`, the disorders asked for are scanned again.
+    """
     roster = index.roster
-    if not len(pairs.probe):
-        return MeasuredPart(np.zeros(0, np.intp), np.zeros(0), [])
-    pair, label, lower = _near_labels(index, question, pairs, lower_of_labels)
-    distance = np.full(len(pair), np.inf)
-
-    def measure(some: Bools) -> None:
-        images, probes = roster.image_of_label[label[some]], pairs.probe[pair[some]]
-        distance[some] = index.images.distances(images, question.rows, probes)
-
-    likely = places_in_runs(pair) < pairs.neighbours[pair]  # by their bounds; then all that can be as near as these
-    measure(likely)
-    farthest = np.zeros(len(pairs.probe))
-    np.maximum.at(farthest, pair[likely], distance[likely])
-    measure((lower <= farthest[pair]) & ~likely)
-    order = np.lexsort((label, distance, pair))  # labels of a disorder are sorted by (patient id, image id)
-    pair, label, distance = pair[order], label[order], distance[order]
-    starts = np.flatnonzero(run_starts(pair))
-    kept = (places_in_runs(pair) < pairs.neighbours[pair]) & np.isfinite(distance)
-    who = [_who(roster, image) for image in roster.image_of_label[label[starts]].tolist()]
-    return MeasuredPart(pair[kept], distance[kept], who)
+    asked = np.isfinite(threshold).any(axis=1)
+    labels = np.flatnonzero(asked.repeat(roster.images_of_disorder))
+    disorder = np.flatnonzero(asked).repeat(roster.images_of_disorder[asked])
+    if lower_of_labels is not None:
+        lower = lower_of_labels[labels]
+    else:
+        lower = _scan_labels(index, question, _own_patients_here(roster, question), labels).lower
+    near, probe = np.nonzero(lower <= threshold[disorder])
+    label, disorder = labels[near], disorder[near]
+    distance = index.images.distances(roster.image_of_label[label], question.rows, probe)
+    order = np.lexsort((label, distance, disorder, probe))  # labels of a disorder are sorted by (patient id, image id)
+    label, disorder, probe, distance = label[order], disorder[order], probe[order], distance[order]
+    nearest = label[run_starts(probe) | run_starts(disorder)]
+    return MeasuredPart(
+        probe, disorder, distance, [_who(roster, each) for each in roster.image_of_label[nearest].tolist()]
+    )
 
 
 def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[list[str]]:
@@ -193,16 +180,15 @@ def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[list[str
     return [[index.roster.patient_ids[patient] for patient in sorted(_own(index, query))] for query in queries]
 
 
-def disorders_of(index: GalleryIndex, patients: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The disorders that this part's patients among some have."""
+def lost_disorders(index: GalleryIndex, own_patients: Sequence[Sequence[str]]) -> set[tuple[int, str]]:
+    """The disorders that each query's own patients have in this part, with the query's number."""
     roster = index.roster
-
-    def of(patient_ids: Sequence[str]) -> list[str]:
+    lost = set()
+    for query, patient_ids in enumerate(own_patients):
         labels = np.flatnonzero(np.isin(roster.patient_of_label, _places(roster.patient_of_id, patient_ids)))
         places = np.searchsorted(roster.first_label, labels, side="right") - 1
-        return [roster.disorders[place].disorder_id for place in np.unique(places).tolist()]
-
-    return [of(patient_ids) for patient_ids in patients]
+        lost |= {(query, roster.disorders[place].disorder_id) for place in places.tolist()}
+    return lost
 
 
 def nearest_patients(
@@ -233,34 +219,6 @@ def _scan_labels(
     return bounds
 
 
-def _near_labels(
-    index: GalleryIndex, question: Question, pairs: Pairs, lower: Float32s | None
-) -> tuple[Ints, Ints, Float32s]:
-    """Pair, label and lower bound of all images within the threshold of a pair, sorted by pair and bound."""
-    roster, first = index.roster, index.roster.first_label
-    if lower is None:
-        disorders = np.unique(pairs.disorder)
-        sizes = roster.images_of_disorder[disorders]
-        labels = _ranges(first[disorders], sizes)
-        lower = _scan_labels(index, question, _own_patients_here(roster, question), labels).lower
-        first = np.zeros_like(first)
-        first[disorders] = np.cumsum(sizes) - sizes
-    found = []
-    count = roster.images_of_disorder[pairs.disorder]
-    step = max(1, LABELS_AT_A_TIME // int(count.max()))
-    for start in range(0, len(count), step):
-        counts, disorder = count[start : start + step], pairs.disorder[start : start + step]
-        pair = np.repeat(np.arange(start, start + len(counts)), counts)
-        place = _ranges(first[disorder], counts)
-        bound = lower[place, pairs.probe[pair]]
-        near = np.flatnonzero(bound <= pairs.threshold[pair])
-        label = place + (roster.first_label - first)[disorder].repeat(counts)
-        found.append((pair[near], label[near], bound[near]))
-    pair, label, bound = (np.concatenate(column) for column in zip(*found, strict=True))
-    order = np.lexsort((bound, pair))
-    return pair[order], label[order], bound[order]
-
-
 def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Float32s:
     """The smallest so many rows of each run of rows, column by column, in their order.
 
@@ -274,12 +232,6 @@ def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Floa
     ends = np.append(first_of_run[1:], len(values))
     runs = zip(first_of_run.tolist(), ends.tolist(), wanted.tolist(), strict=True)
     return np.concatenate([np.sort(values[start:end], axis=0)[:count] for start, end, count in runs])
-
-
-def _ranges(starts: Ints, counts: Ints) -> Ints:
-    """Numbers from each start on, so many of each."""
-    before = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum())) + (starts - before).repeat(counts)
 
 
 def _places(place_of: Mapping[str, int], ids: Collection[str]) -> list[int]:
@@ -304,8 +256,8 @@ def _rests(
             patients = roster.patient_of_image[images]
             kept = ~np.isin(patients, own[query])
             if kept.any():
-                sums = index.sums_of(images[kept], question.centroid)
-                yield (query, disorder_id), RestOfDisorder(int(kept.sum()), len(np.unique(patients[kept])), sums)
+                total = index.sum_of_images(images[kept], question.centroid)
+                yield (query, disorder_id), RestOfDisorder(int(kept.sum()), len(np.unique(patients[kept])), total)
 
 
 def _own(index: GalleryIndex, query: Query) -> set[int]:
@@ -352,9 +304,20 @@ def _nearest_patients(
     return list(nearest.values())
 
 
+class PartSummary(NamedTuple):
+    """What a part says of itself."""
+
+    encoder: Encoder
+    disorders: tuple[Disorder, ...]  # sorted by id
+    images_of_disorder: Ints
+    patients_of_disorder: Ints
+    images: int
+    patients: int
+
+
 @dataclass(frozen=True, eq=False)
 class GallerySummary:
-    """Who is in a gallery, and which of them in which part."""
+    """Which disorders are in a gallery, and which of them in which part."""
 
     encoder: Encoder
     disorders: tuple[Disorder, ...]  # sorted by id
@@ -370,90 +333,48 @@ class GallerySummary:
         """Where a disorder id stands among all."""
         return {disorder.disorder_id: place for place, disorder in enumerate(self.disorders)}
 
-    @cached_property
-    def place_in_parts(self) -> list[Ints]:
-        """Where each disorder stands in each part; -1 where the part lacks it."""
-        places = [np.full(len(self.disorders), -1) for _ in self.disorders_of_parts]
-        for place, here in zip(places, self.disorders_of_parts, strict=True):
-            place[here] = np.arange(len(here))
-        return places
+    @classmethod
+    def of(cls, parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> GallerySummary:
+        """Asks the parts, which have these names; different encoders are refused."""
+        summaries = parts.ask(summary_of)
+        called = names or [f"part {number + 1}" for number in range(len(summaries))]
+        encoder = summaries[0].encoder
+        for name, summary in zip(called, summaries, strict=True):
+            summary.encoder.require_same(encoder, here=f"the gallery {name}", there=f"the gallery {called[0]}")
+            encoder = encoder.completed_by(summary.encoder)
+        disorder_of: dict[str, Disorder] = {}
+        for each in chain.from_iterable(summary.disorders for summary in summaries):
+            known = disorder_of.get(each.disorder_id, each)
+            disorder_of[each.disorder_id] = Disorder(each.disorder_id, known.name or each.name, known.omim or each.omim)
+        place_of = {disorder_id: place for place, disorder_id in enumerate(sorted(disorder_of))}
+        places = [np.array([place_of[each.disorder_id] for each in summary.disorders]) for summary in summaries]
+        images = [summary.images_of_disorder for summary in summaries]
+        patients = [summary.patients_of_disorder for summary in summaries]
+        return cls(
+            encoder,
+            disorders=tuple(disorder_of[disorder_id] for disorder_id in place_of),
+            images_of_disorder=np.bincount(np.concatenate(places), np.concatenate(images)).astype(np.intp),
+            patients_of_disorder=np.bincount(np.concatenate(places), np.concatenate(patients)).astype(np.intp),
+            images=sum(summary.images for summary in summaries),
+            patients=sum(summary.patients for summary in summaries),
+            disorders_of_parts=tuple(places),
+            images_of_parts=tuple(images),
+        )
 
 
-def summary_of_parts(parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> GallerySummary:
-    """Asks the parts, which have these names; different encoders are refused."""
-    summaries = parts.ask(summary_of)
-    called = names or [f"part {number + 1}" for number in range(len(summaries))]
-    encoder = summaries[0].encoder
-    for name, summary in zip(called[1:], summaries[1:], strict=True):
-        summary.encoder.require_same(encoder, here=f"the gallery {name}", there=f"the gallery {called[0]}")
-        encoder = encoder.completed_by(summary.encoder)
-    disorder_of: dict[str, Disorder] = {}
-    for summary in summaries:
-        for disorder in summary.disorders:
-            known = disorder_of.get(disorder.disorder_id, disorder)
-            disorder_of[disorder.disorder_id] = Disorder(
-                known.disorder_id, known.name or disorder.name, known.omim or disorder.omim
-            )
-    disorders = tuple(disorder_of[disorder_id] for disorder_id in sorted(disorder_of))
-    place_of = {disorder.disorder_id: place for place, disorder in enumerate(disorders)}
-    places = [np.array([place_of[disorder.disorder_id] for disorder in summary.disorders]) for summary in summaries]
-    images, patients = np.zeros((2, len(disorders)), dtype=np.intp)
-    for summary, of_part in zip(summaries, places, strict=True):
-        images[of_part] += summary.images_of_disorder
-        patients[of_part] += summary.patients_of_disorder
-    return GallerySummary(
-        encoder,
-        disorders,
-        images,
-        patients,
-        sum(summary.images for summary in summaries),
-        sum(summary.patients for summary in summaries),
-        tuple(places),
-        tuple(summary.images_of_disorder for summary in summaries),
-    )
-
-
-def summary_of(index: GalleryIndex) -> GallerySummary:
+def summary_of(index: GalleryIndex) -> PartSummary:
     """What a part says of itself."""
     roster = index.roster
-    images, patients = roster.images_of_disorder, roster.patients_of_disorder
-    sizes = len(roster.image_ids), len(roster.patient_ids)
-    return GallerySummary(
-        index.encoder, roster.disorders, images, patients, *sizes, (np.arange(len(images)),), (images,)
-    )
+    of_disorder = roster.images_of_disorder, roster.patients_of_disorder
+    return PartSummary(index.encoder, roster.disorders, *of_disorder, len(roster.image_ids), len(roster.patient_ids))
 
 
-def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, Sums]:
+def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, ExactSum]:
     """What this part adds to the centroids of some disorders."""
     place_of = index.roster.disorder_of_id
-    return {each: index.sums(np.array([place_of[each]]), kind) for each in disorder_ids if each in place_of}
+    return {each: index.sum_of_disorder(place_of[each], kind) for each in disorder_ids if each in place_of}
 
 
-def rows_of_sums(parts: Sequence[dict[str, Sums]]) -> Float32s:
+def rows_of_sums(parts: Sequence[dict[str, ExactSum]]) -> Float32s:
     """The unit rows of centroids, in the order of the disorders' ids, from what each part adds to them."""
-    return np.concatenate([unit_row_of(sums) for _, sums in sorted(added_up(parts).items())])
-
-
-def unit_row_of(sums: Sums) -> Float32s:
-    """The unit row of one centroid."""
-    return unit_rows(sums.means).astype(np.float32)
-
-
-def joined(
-    found: Sequence[MeasuredPart], asked: Sequence[Ints], neighbours: Ints
-) -> tuple[Ints, Float64s, list[tuple[str, str]]]:
-    """The nearest images of all parts: where those of each pair start, their distances, and who is on the nearest."""
-    pair = np.concatenate([numbers[part.pair] for part, numbers in zip(found, asked, strict=True)])
-    distance = np.concatenate([part.distance for part in found])
-    first_of: dict[int, tuple[float, tuple[str, str]]] = {}
-    for part, numbers in zip(found, asked, strict=True):
-        starts = np.flatnonzero(run_starts(part.pair))
-        nearest = zip(numbers[part.pair[starts]].tolist(), part.distance[starts].tolist(), part.who, strict=True)
-        for number, *candidate in nearest:
-            first_of[number] = min(first_of.get(number, tuple(candidate)), tuple(candidate))
-    order = np.lexsort((distance, pair))
-    pair, distance = pair[order], distance[order]
-    kept = places_in_runs(pair) < neighbours[pair]
-    pair, distance = pair[kept], distance[kept]
-    first = np.searchsorted(pair, np.arange(len(neighbours)))
-    return first, distance, [first_of[number][1] for number in range(len(neighbours))]
+    return np.concatenate([total.unit_row for _, total in sorted(added_up(parts).items())]).astype(np.float32)

@@ -12,18 +12,17 @@ Bytes are multiplied on all cores by NumKong, which picks the processor's instru
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from mien.core.arrays import Float32s, Float64s, Floats, Int8s, Ints, Rows
-from mien.core.centroids import FIRST, Sums, patient_sums
+from mien.core.centroids import CentroidKind, ExactSum, disorder_sum
 from mien.core.embeddings import VIEWS, Encoder, embedding_lengths, unit_rows
 from mien.core.roster import Roster
 from mien.errors import EmptyGalleryError
@@ -35,7 +34,6 @@ ROWS_MEASURED = 64  # at a time: 1.5 MB of GM-Arc's
 Alike = tuple[int, int]  # so many representations, one after the other, of so many dimensions are scanned as one
 EACH: Alike = (1, 1)
 EXACT_WIDTH = 1 << 10  # sums of so many products of two bytes are whole numbers in float32
-CentroidKind = Literal["image", "patient"]
 MOST_NOT_IN_COMMON = 0.05  # share of the squared length of alike views: with more, bounds are too wide
 DISORDERS_TRIED, IMAGES_TRIED = 32, 8  # of each, to see whether they are alike
 Allocate = Callable[[str, tuple[int, ...], type[np.generic]], npt.NDArray[Any]]
@@ -107,7 +105,10 @@ def measured_rounding(width: int) -> float:
 
 
 def pair_distances(rows: Float32s, others: Float32s) -> Float64s:
-    """Distances of pairs of unit rows: equal rows give equal distances, whatever stands beside them."""
+    """Distances of pairs of unit rows, of images or centroids (eq:centroid-distance).
+
+    Equal rows give equal distances, whatever stands beside them.
+    """
     distances: Float64s = 1 - np.vecdot(rows, others).astype(np.float64)
     return np.maximum(distances, 0, out=distances)  # rounding must not make a photo closer than itself
 
@@ -197,14 +198,10 @@ def _numkong() -> Any:
 
 def on_all_cores(work: Callable[..., None], tasks: Sequence[tuple[Any, ...]]) -> None:
     """Does tasks in this thread and others; products of bytes let them run at the same time."""
-    left = deque(tasks)
+    left = iter(tasks)  # of a list: each task goes to one thread
 
     def take() -> None:
-        while True:
-            try:
-                task = left.popleft()
-            except IndexError:
-                return
+        for task in left:
             work(*task)
 
     threads = _threads(os.getpid())
@@ -252,17 +249,16 @@ class GalleryIndex:
             self._centroids[kind] = RoundedRows.of(exact[:])
         return self._centroids[kind]
 
-    def sums(self, disorders: Ints, kind: CentroidKind) -> Sums:
-        """What some disorders' centroids are means of, to be added to those of other parts of a gallery."""
-        roster = self.roster
-        both = (self.image_sums if kind == "image" else self.patient_sums)[disorders]
-        high, low = both.reshape(len(both), 2, self.encoder.representations, -1).swapaxes(0, 1)
-        counts = roster.images_of_disorder if kind == "image" else roster.patients_of_disorder
-        return Sums(high, low, counts[disorders])
+    def sum_of_disorder(self, disorder: int, kind: CentroidKind) -> ExactSum:
+        """What a disorder's centroid is the mean of, to be added to that of other parts of a gallery."""
+        both = (self.image_sums if kind == "image" else self.patient_sums)[np.array([disorder])]
+        high, low = both.reshape(2, self.encoder.representations, -1)
+        counts = self.roster.images_of_disorder if kind == "image" else self.roster.patients_of_disorder
+        return ExactSum(high, low, int(counts[disorder]))
 
-    def sums_of(self, images: Ints, kind: CentroidKind) -> Sums:
-        """The same for one disorder, of which only some images are there, sorted by patient."""
-        return disorder_sums(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
+    def sum_of_images(self, images: Ints, kind: CentroidKind) -> ExactSum:
+        """The same for a disorder of which only some images are there, sorted by patient."""
+        return disorder_sum(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
 
     def raw_embeddings(self, images: Ints) -> Float64s:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
@@ -270,11 +266,6 @@ class GalleryIndex:
         units = self.images.exact[images].reshape(len(images), representations, -1).astype(np.float64)
         raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
         return raw
-
-
-def disorder_sums(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> Sums:
-    """What the centroid (1, representations, dimensions) of a disorder's images, sorted by patient, is the mean of."""
-    return Sums.of_groups(embeddings, FIRST) if kind == "image" else patient_sums(embeddings, patient_of_row, FIRST)
 
 
 def matrices_of(
@@ -323,10 +314,10 @@ def build_index(
         matrices["image_rows"][images] = exact
         matrices["image_codes"][images], matrices["image_rounding"][images] = rounded(exact, alike)
         matrices["image_lengths"][images] = embedding_lengths(raw)
-        for kind in ("image", "patient"):
-            sums = disorder_sums(raw, roster.patient_of_image[images], kind)
-            matrices[f"{kind}_centroid_rows"][disorder] = unit_rows(sums.means)
-            matrices[f"{kind}_sums"][disorder] = sums.high.reshape(-1), sums.low.reshape(-1)
+        for kind in get_args(CentroidKind):
+            total = disorder_sum(raw, roster.patient_of_image[images], kind)
+            matrices[f"{kind}_centroid_rows"][disorder] = total.unit_row
+            matrices[f"{kind}_sums"][disorder] = total.high.reshape(-1), total.low.reshape(-1)
     return index_of_matrices(roster, encoder, alike, matrices)
 
 

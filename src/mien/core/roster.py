@@ -103,10 +103,9 @@ class Roster:
     @cached_property
     def patients_of_disorder(self) -> Ints:
         """How many patients stand behind each disorder."""
-        if not len(self.first_label):
-            return self.first_label
-        starts = run_starts(self.patient_of_label, self.first_label)  # a disorder's labels are sorted by patient
-        return np.add.reduceat(starts.astype(np.intp), self.first_label)
+        starts = run_starts(self.patient_of_label)  # a disorder's labels are sorted by patient
+        starts[self.first_label] = True
+        return np.diff(np.cumsum(starts)[self.first_label], append=np.count_nonzero(starts) + 1)
 
     @cached_property
     def patient_of_id(self) -> dict[str, int]:
@@ -146,16 +145,14 @@ class Roster:
         ]
 
 
-def run_starts(values: Ints, first_of_group: Ints | None = None) -> Bools:
-    """Where a run of equal values begins; runs end where a group does.
+def run_starts(values: Ints) -> Bools:
+    """Where a run of equal values begins.
 
-    >>> run_starts(np.array([7, 7, 8, 8, 8]), np.array([0, 4])).tolist()
-    [True, False, True, False, True]
+    >>> run_starts(np.array([7, 7, 8, 8, 8])).tolist()
+    [True, False, True, False, False]
     """
     starts = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=starts[1:])
-    if first_of_group is not None:
-        starts[first_of_group] = True
     return starts
 
 

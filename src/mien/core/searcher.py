@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from mien.core.arrays import Bools, Float32s, Float64s, Floats, Ints
-from mien.core.centroids import added_up
+from mien.core.centroids import CentroidKind, added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import Encoder
 from mien.core.gallery_parts import (
@@ -25,24 +25,21 @@ from mien.core.gallery_parts import (
     GallerySummary,
     LocalParts,
     NearestPatient,
-    Pairs,
     Parts,
     Question,
     ScannedPart,
-    disorders_of,
-    joined,
+    lost_disorders,
     measure_part,
     nearest_patients,
     own_patients,
     rows_of_sums,
     scan_part,
     smallest_of_runs,
-    summary_of_parts,
     sums_of_disorders,
-    unit_row_of,
 )
-from mien.core.index import FEW_PROBES, Bounds, CentroidKind, GalleryIndex, RoundedRows, pair_distances, scan
+from mien.core.index import FEW_PROBES, GalleryIndex, RoundedRows, pair_distances, scan
 from mien.core.method import ROUNDING, Method, fuse_distances
+from mien.core.roster import places_in_runs, run_starts
 from mien.core.scores import Evidence
 from mien.errors import EmptyGalleryError
 
@@ -92,18 +89,14 @@ class ScannedGallery(NamedTuple):
     neighbours: Ints  # how many nearest images count
     threshold: Float32s  # no image farther than this is one of them
 
-    def candidates(self, method: Method, top: int | None) -> Bools:
-        """Which disorders (queries, disorders) can be among the first `top` of a query, by the bounds."""
-        if top is None:
-            return self.there[self.question.first_probe]
-        low, high = self._bounds(method)
-        last = _nth_smallest(high, top)
-        return np.isfinite(low) & (low <= np.where(np.isfinite(last), last + ROUNDING * np.abs(last), np.inf))
+    def candidates(self, method: Method, top: int | None) -> tuple[Bools, Bools]:
+        """Which disorders (queries, disorders) can be among the first `top` of a query, by the bounds; which will be.
 
-    def likely(self, method: Method, top: int) -> Bools:
-        """The `top` disorders of each query whose upper bounds are the smallest; more, if some are equal."""
-        _, high = self._bounds(method)
-        return np.isfinite(high) & (high <= _nth_smallest(high, top))
+        The latter are those whose upper bounds are the smallest: likely ones.
+        """
+        low, high = self._bounds(method)
+        last = np.partition(high, top - 1, axis=1)[:, [top - 1]] if top else np.inf
+        return np.isfinite(low) & (low <= last + ROUNDING * np.abs(last)), np.isfinite(high) & (high <= last)
 
     def _bounds(self, method: Method) -> list[Floats]:
         """Lower and upper bounds (queries, disorders) of distances by a method, infinite where no image is left."""
@@ -119,77 +112,23 @@ class ScannedGallery(NamedTuple):
         return Estimates(middle, self.there, self.question.first_probe)
 
 
-def _nth_smallest(distances: Floats, top: int) -> Floats:
-    return np.partition(distances, top - 1, axis=1)[:, [top - 1]]
-
-
-def scan_gallery(
-    parts: Parts[GalleryIndex],
-    gallery: GallerySummary,
-    to_centroids: Bounds,
-    question: Question,
-    method: Method,
-    *,
-    fine: bool,
-) -> ScannedGallery:
-    """Scans all parts, by exact rows if it is to be `fine`, and joins their bounds with those of the centroids."""
-    slots = method.neighbours(gallery.images_of_disorder)
-    first_slot = np.cumsum(slots) - slots
-    shape = len(question.rows), len(slots)
-    counts = gallery.images_of_disorder, gallery.patients_of_disorder, slots
-    images, patients, neighbours = (np.broadcast_to(of, shape) for of in counts)
-    scanned = parts.ask(partial(scan_part, question=question, fine=fine))
-    centroid = [bound.T.astype(np.float64) for bound in to_centroids]
-    rests = added_up(part.rest for part in scanned) if question.lost else {}
-    if rests:
-        images, patients, neighbours = images.copy(), patients.copy(), neighbours.copy()
-    for (query, disorder_id), rest in rests.items():
-        place = np.flatnonzero(question.query_of_probe == query), gallery.place_of_disorder[disorder_id]
-        images[place], patients[place] = rest.images, rest.patients
-        neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[place[1]]))
-        for probe in place[0].tolist():
-            [distance] = pair_distances(unit_row_of(rest.sums), question.rows[[probe]])
-            centroid[0][probe, place[1]] = centroid[1][probe, place[1]] = distance
-    nearest = [_merged([getattr(part, name) for part in scanned], gallery, slots) for name in ("lower", "upper")]
-    one_each = nearest[0].shape == shape
-    low, high = (
-        Evidence(
-            nearest=of_slots if one_each else of_slots[:, first_slot],
-            nearest_mean=of_slots if one_each else _means(of_slots, first_slot, neighbours),
-            centroid=to_centroid.clip(0, FARTHEST),
-            gallery_images=images,
-            gallery_patients=patients,
-            photos=question.photos[:, np.newaxis],
-        )
-        for of_slots, to_centroid in zip(nearest, centroid, strict=True)
-    )
-    last = high.nearest if one_each else np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1)
-    threshold = np.nextafter(last.astype(np.float32), np.float32(np.inf))
-    there = low.nearest < FARTHEST
-    return ScannedGallery(question, scanned, low, high, there, neighbours, threshold)
-
-
 def _merged(bounds: Sequence[Float32s], gallery: GallerySummary, slots: Ints) -> Float64s:
     """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
     if len(bounds) == 1:
         return bounds[0].T.astype(np.float64).clip(0, FARTHEST)
-    disorder_of_slot = np.concatenate(
-        [
-            disorders.repeat(np.minimum(slots[disorders], images))
-            for disorders, images in zip(gallery.disorders_of_parts, gallery.images_of_parts, strict=True)
-        ]
-    )
+    parts = zip(gallery.disorders_of_parts, gallery.images_of_parts, strict=True)
+    disorder_of_slot = np.concatenate([here.repeat(np.minimum(slots[here], images)) for here, images in parts])
     order = np.argsort(disorder_of_slot, kind="stable")
     first = np.searchsorted(disorder_of_slot[order], np.arange(len(slots)))
     return smallest_of_runs(np.concatenate(bounds)[order], first, slots).T.astype(np.float64).clip(0, FARTHEST)
 
 
-def _means(slots: Floats, first_slot: Ints, counts: Ints) -> Floats:
+def _means(of_slots: Floats, slots: Ints, counts: Ints) -> Floats:
     """The mean of the first so many slots of each disorder; `counts` is (probes, disorders)."""
-    lengths = np.diff(first_slot, append=slots.shape[1])
-    place = np.arange(slots.shape[1]) - first_slot.repeat(lengths)
-    counted = np.where(place < np.repeat(counts, lengths, axis=1), slots, 0)
-    return np.asarray(np.add.reduceat(counted, first_slot, axis=1) / counts)
+    first = np.cumsum(slots) - slots
+    place = np.arange(of_slots.shape[1]) - first.repeat(slots)
+    counted = np.where(place < np.repeat(counts, slots, axis=1), of_slots, 0)
+    return np.asarray(np.add.reduceat(counted, first, axis=1) / counts)
 
 
 class AskedQuery(NamedTuple):
@@ -243,7 +182,7 @@ class Searcher:
     @classmethod
     def of(cls, parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> Searcher:
         """Asks the parts, which have these names, who is in them; different encoders are refused."""
-        return cls(parts, summary_of_parts(parts, names))
+        return cls(parts, GallerySummary.of(parts, names))
 
     def __repr__(self) -> str:
         return f"<Searcher of {self.gallery.images:,} images in {len(self.parts)} parts>"
@@ -293,26 +232,19 @@ class Searcher:
     ) -> list[list[NearestPatient]]:
         """The nearest patients of each disorder to any of some unit rows."""
         answers = self.parts.ask(partial(nearest_patients, rows=rows, own=own, disorder_ids=disorder_ids))
-        return [
-            sorted((patient for part in of_disorder for patient in part), key=lambda each: (each.distance, *each))[
-                :PATIENTS_NAMED
-            ]
-            for of_disorder in zip(*answers, strict=True)
-        ]
+        found = (chain.from_iterable(of_disorder) for of_disorder in zip(*answers, strict=True))
+        return [sorted(patients, key=lambda each: (each.distance, *each))[:PATIENTS_NAMED] for patients in found]
 
     def centroids(self, kind: CentroidKind) -> RoundedRows:
         """The unit rows of the disorders' centroids; where they are not here, made once from the sums of all parts."""
-        if kind not in self._centroids:
-            self._centroids[kind] = self._read_centroids(kind)
-        return self._centroids[kind]
-
-    def _read_centroids(self, kind: CentroidKind) -> RoundedRows:
         if len(self.parts) == 1 and isinstance(self.parts, LocalParts):
             return self.parts.ask(partial(GalleryIndex.centroids, kind=kind))[0]
-        ids, step = list(self.gallery.place_of_disorder), CENTROIDS_AT_A_TIME
-        blocks = (ids[start : start + step] for start in range(0, len(ids), step))
-        asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
-        return RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
+        if kind not in self._centroids:
+            ids, step = list(self.gallery.place_of_disorder), CENTROIDS_AT_A_TIME
+            blocks = (ids[start : start + step] for start in range(0, len(ids), step))
+            asks = [partial(sums_of_disorders, disorder_ids=block, kind=kind) for block in blocks]
+            self._centroids[kind] = RoundedRows.of(np.concatenate(self.parts.combined(asks, rows_of_sums)))
+        return self._centroids[kind]
 
     def _batches(self, queries: Sequence[AskedQuery]) -> Iterator[list[AskedQuery]]:
         """Queries a few at a time, so many that a batch fits into memory."""
@@ -327,21 +259,47 @@ class Searcher:
         rows, query_of_probe = probe_rows([asked.query for asked in batch], method.fusion)
         photos = np.array([len(asked.query.encodings.image_ids) for asked in batch])
         own = tuple(asked.own_patients for asked in batch)
-        lost: set[tuple[int, str]] = set()
-        for answer in self.parts.ask(partial(disorders_of, patients=own)) if any(own) else ():
-            lost |= {(query, disorder_id) for query, ids in enumerate(answer) for disorder_id in ids}
-        neighbours = method.neighbours(self.gallery.images_of_disorder)
-        ids = self.gallery.place_of_disorder
-        counted = None if (neighbours == 1).all() else dict(zip(ids, neighbours.tolist(), strict=True))
+        lost = set().union(*self.parts.ask(partial(lost_disorders, own_patients=own))) if any(own) else set()
         centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
-        return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(sorted(lost)), centroid, counted)
+        return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(sorted(lost)), centroid)
 
     def _scan(
         self, question: Question, method: Method, *, fine: bool = False, estimate: bool = False
     ) -> ScannedGallery:
-        closely = fine or estimate or len(question.rows) >= FEW_PROBES  # an estimate is mostly its centroid's
-        to_centroids = scan(self.centroids(question.centroid), question.rows, fine=closely)
-        return scan_gallery(self.parts, self.gallery, to_centroids, question, method, fine=fine)
+        """Scans all parts, by exact rows if it is to be `fine`, and joins their bounds with those of the centroids."""
+        gallery, rows = self.gallery, question.rows
+        slots = method.neighbours(gallery.images_of_disorder)
+        asks = [partial(scan_part, question=question, slots=slots[of], fine=fine) for of in gallery.disorders_of_parts]
+        parts = self.parts.ask_each(asks)
+        closely = fine or estimate or len(rows) >= FEW_PROBES  # an estimate is mostly its centroid's
+        to_centroids = scan(self.centroids(question.centroid), rows, fine=closely)
+        centroid = [bound.T.astype(np.float64) for bound in to_centroids]
+        counts = gallery.images_of_disorder, gallery.patients_of_disorder, slots
+        images, patients, neighbours = (np.tile(of, (len(rows), 1)) for of in counts)
+        rests = added_up(part.rest for part in parts) if question.lost else {}
+        for (query, disorder_id), rest in rests.items():
+            disorder = gallery.place_of_disorder[disorder_id]
+            place = np.flatnonzero(question.query_of_probe == query), disorder
+            images[place], patients[place] = rest.images, rest.patients
+            unit_row = rest.total.unit_row.astype(np.float32)
+            neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[disorder]))
+            centroid[0][place] = centroid[1][place] = pair_distances(unit_row, rows[place[0]])
+        nearest = [_merged([getattr(part, name) for part in parts], gallery, slots) for name in ("lower", "upper")]
+        first_slot = np.cumsum(slots) - slots
+        low, high = (
+            Evidence(
+                nearest=of_slots[:, first_slot],
+                nearest_mean=_means(of_slots, slots, neighbours),
+                centroid=to_centroid.clip(0, FARTHEST),
+                gallery_images=images,
+                gallery_patients=patients,
+                photos=question.photos[:, np.newaxis],
+            )
+            for of_slots, to_centroid in zip(nearest, centroid, strict=True)
+        )
+        last = np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1)
+        threshold = np.nextafter(last.astype(np.float32), np.float32(np.inf))
+        return ScannedGallery(question, parts, low, high, low.nearest < FARTHEST, neighbours, threshold)
 
     def _shortlist(self, scanned: ScannedGallery, method: Method, top: int | None) -> tuple[ScannedGallery, Bools]:
         """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
@@ -359,17 +317,18 @@ class Searcher:
         likely ones are measured too: others must then be as near as these are, not as near as they may be. What is
         measured replaces its bounds in `scanned`.
         """
-        query_of_probe, candidates = scanned.question.query_of_probe, scanned.candidates(method, top)
+        query_of_probe = scanned.question.query_of_probe
+        left, likely = scanned.candidates(method, top)
         if method.scoring.centroid:
-            self._measure_centroids(scanned, *np.nonzero(candidates[query_of_probe]))
-            candidates &= scanned.candidates(method, top)
-        if top is not None and np.count_nonzero(candidates) > SOME_LEFT * top * len(candidates):
-            pairs = np.nonzero(scanned.likely(method, top)[query_of_probe])
+            self._measure_centroids(scanned, *np.nonzero(left[query_of_probe]))
+            left, likely = (left & these for these in scanned.candidates(method, top))
+        if top is not None and np.count_nonzero(left) > SOME_LEFT * top * len(left):
+            pairs = np.nonzero(likely[query_of_probe])
             nearest, mean, _ = self._nearest(scanned, *pairs)
             for evidence in (scanned.lower, scanned.upper):
                 evidence.nearest[pairs], evidence.nearest_mean[pairs] = nearest, mean
-            candidates &= scanned.candidates(method, top)
-        return candidates
+            left &= scanned.candidates(method, top)[0]
+        return left
 
     def _measure_centroids(self, scanned: ScannedGallery, probe: Ints, disorder: Ints) -> None:
         # what is left of a disorder without the own patient was measured already
@@ -394,19 +353,31 @@ class Searcher:
     def _nearest(
         self, scanned: ScannedGallery, probe: Ints, disorder: Ints
     ) -> tuple[Float64s, Float64s, list[tuple[str, str]]]:
-        """Exact distances to the nearest images: to the nearest one, the mean of those that count, and who is on it."""
-        neighbours, threshold = scanned.neighbours[probe, disorder], scanned.threshold[probe, disorder]
-        asks, asked = [], []
-        for place_of, part in zip(self.gallery.place_in_parts, scanned.parts, strict=True):
-            here = np.flatnonzero(place_of[disorder] >= 0)
-            pairs = Pairs(probe[here], place_of[disorder[here]], neighbours[here], threshold[here])
-            lower = part.lower_of_labels
-            asks.append(partial(measure_part, question=scanned.question, pairs=pairs, lower_of_labels=lower))
-            asked.append(here)
-        first, distance, who = joined(self.parts.ask_each(asks), asked, neighbours)
-        nearest = distance[first]
-        one_each = len(distance) == len(first)
-        return nearest, nearest if one_each else np.add.reduceat(distance, first) / neighbours, who
+        """Exact distances to the nearest image, and to the mean of those that count; who is on the nearest one."""
+        threshold = np.full_like(scanned.threshold, -np.inf)
+        threshold[probe, disorder] = scanned.threshold[probe, disorder]
+        places, measure = self.gallery.disorders_of_parts, partial(measure_part, question=scanned.question)
+        asks = [
+            partial(measure, threshold=threshold.T[here], lower_of_labels=part.lower_of_labels)
+            for here, part in zip(places, scanned.parts, strict=True)
+        ]
+        pairs, distances = [], []
+        nearest: list[tuple[int, float, tuple[str, str]]] = []
+        for here, part in zip(places, self.parts.ask_each(asks), strict=True):
+            pair = part.probe * threshold.shape[1] + here[part.disorder]
+            first = run_starts(pair)
+            nearest += zip(pair[first].tolist(), part.distance[first].tolist(), part.who, strict=True)
+            pairs.append(pair)
+            distances.append(part.distance)
+        who = {pair: who for pair, _, who in sorted(nearest, reverse=True)}  # the smallest of each pair stays
+        pair, distance = np.concatenate(pairs), np.concatenate(distances)
+        order = np.lexsort((distance, pair))
+        pair, distance = pair[order], distance[order]
+        counted = places_in_runs(pair) < scanned.neighbours.ravel()[pair]
+        pair, distance = pair[counted], distance[counted]
+        start = np.flatnonzero(run_starts(pair))
+        means = np.add.reduceat(distance, start) / scanned.neighbours[probe, disorder]
+        return distance[start], means, [who[each] for each in pair[start].tolist()]
 
 
 def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:

@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mien.core.arrays import Bools, Float32s, Ints
+from mien.core.centroids import CentroidKind
 from mien.core.cohort import Encodings
 from mien.core.gallery_parts import LocalParts, Parts
-from mien.core.index import CentroidKind
 from mien.core.method import Method
 from mien.errors import InvalidMethodError
 from mien.evaluation.distance_tables import Comparer, DistanceTable, blocks_of

@@ -9,11 +9,9 @@ from functools import partial
 import numpy as np
 
 from mien.core.arrays import Float32s, Float64s, Floats, Ints
-from mien.core.centroids import added_up
+from mien.core.centroids import CentroidKind, added_up
 from mien.core.cohort import Encodings
-from mien.core.embeddings import unit_rows
 from mien.core.gallery_parts import Parts
-from mien.core.index import CentroidKind
 from mien.core.method import Method, fuse_distances
 from mien.core.scores import Evidence
 from mien.core.scores.proportional import means_of_nearest
@@ -191,5 +189,5 @@ def _centroid_rows(groups: Groups, parts: Parts[GalleryImages], kind: CentroidKi
         asked = np.arange(start, min(start + GROUPS_PER_QUESTION, len(rows)))
         [sums] = parts.combined([partial(GalleryImages.sums, groups=asked, kind=kind)], added_up)
         for group, of_group in sums.items():
-            rows[group] = unit_rows(of_group.means)[0]
+            rows[group] = of_group.unit_row
     return rows

@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.arrays import Float32s, Float64s, Ints
-from mien.core.centroids import FIRST, Sums
+from mien.core.centroids import CentroidKind, ExactSum, disorder_sum
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
-from mien.core.index import CentroidKind, disorder_sums
 from mien.core.roster import Label, Roster, run_starts
 from mien.core.scores.nearest import nearest_distance
 from mien.errors import InvalidStudyError, shown, shown_ids
@@ -107,11 +106,11 @@ class GalleryImages:
         """The gallery images that are here."""
         return [self.encodings.image_ids[row] for row in self.row_of_image.tolist()]
 
-    def sums(self, *, groups: Ints, kind: CentroidKind) -> dict[int, Sums]:
+    def sums(self, *, groups: Ints, kind: CentroidKind) -> dict[int, ExactSum]:
         """The sums that make the groups' centroids, over the images that are here."""
         starts, ends = (np.searchsorted(self.group_of_label, groups, side) for side in ("left", "right"))
         return {
-            group: disorder_sums(self._raw(self.image_of_label[start:end]), self.patient_of_label[start:end], kind)
+            group: disorder_sum(self._raw(self.image_of_label[start:end]), self.patient_of_label[start:end], kind)
             for group, start, end in zip(groups.tolist(), starts.tolist(), ends.tolist(), strict=True)
             if start < end
         }
@@ -129,7 +128,7 @@ class GalleryImages:
             of_images = rows.distances(unit_rows(self._raw(block)))
             inside = np.flatnonzero((image_of_label >= start) & (image_of_label < start + len(block)))
             of_labels = of_images.take(image_of_label[inside] - start, axis=1)
-            first = np.flatnonzero(run_starts(group_of_label[inside], FIRST))
+            first = np.flatnonzero(run_starts(group_of_label[inside]))
             met = group_of_label[inside[first]]
             nearest[:, met] = np.minimum(nearest[:, met], nearest_distance(of_labels, first))
             if each:

@@ -11,12 +11,13 @@ from zlib import crc32
 import numpy as np
 
 from mien.core.arrays import Floats, Ints
-from mien.core.index import CentroidKind
+from mien.core.centroids import CentroidKind
 from mien.errors import InvalidMethodError
 
 DISTANCES = ("nearest", "nearest_mean", "centroid")
 TRIED = np.linspace(0, 2, 9)  # distances that a score is tried with
 TRIED_COUNTS = np.array([1, 2, 3, 5, 10, 30, 100, 300, 1000])  # images of a disorder
+IMAGES, PHOTOS = np.array([[1], [4], [300]]), np.array([[1], [3], [2]])  # beside tried distances
 
 
 class Evidence(NamedTuple):
@@ -117,19 +118,17 @@ class Score:
 
     def _tried(self, varied: str, arguments: Mapping[str, float]) -> Floats:
         """Distances (other evidence, tried distances) where one distance varies."""
-        rows = []
-        for other, images, photos in ((0.2, 1, 1), (0.7, 4, 3), (1.1, 300, 2)):
-            given = {name: np.full(len(TRIED), other) for name in DISTANCES} | {varied: TRIED.copy()}
-            if self.centroid is None:
-                given["centroid"] = np.full(len(TRIED), np.nan)  # it must not be looked at
-            counts = (np.array([count]) for count in (images, (images + 1) // 2, photos))
-            evidence = Evidence(given["nearest"], given["nearest_mean"], given["centroid"], *counts)
-            for array in evidence:
-                array.flags.writeable = False
-            rows.append(np.asarray(self.combine(evidence, **arguments), float))
-            if rows[-1].shape != TRIED.shape or not np.isfinite(rows[-1]).all():
-                raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
-        return np.array(rows)
+        others = np.repeat([[0.2], [0.7], [1.1]], len(TRIED), axis=1)
+        given = dict.fromkeys(DISTANCES, others) | {varied: np.tile(TRIED, (len(others), 1))}
+        if self.centroid is None:
+            given["centroid"] = np.full_like(others, np.nan)  # it must not be looked at
+        evidence = Evidence(**given, gallery_images=IMAGES, gallery_patients=(IMAGES + 1) // 2, photos=PHOTOS)
+        for array in evidence:
+            array.flags.writeable = False
+        found = np.asarray(self.combine(evidence, **arguments), float)
+        if found.shape != others.shape or not np.isfinite(found).all():
+            raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
+        return found
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

@@ -24,19 +24,13 @@ def neighbours_counted(images_of_disorder: Ints, alpha: float) -> Ints:
     return np.array(counts, dtype=np.intp)
 
 
-def proportional_nearest_distance(image_distances: Floats, first_image: Ints, *, alpha: float) -> Floats:
-    """Mean over the ceil(alpha * M) nearest of each disorder's M images (supp:eq:propnn); alpha 1 is the mean of all.
+def means_of_nearest(image_distances: Floats, first_image: Ints, counts: Sequence[Ints]) -> list[Floats]:
+    """Means over the nearest images of each disorder (supp:eq:propnn), for several numbers of them in one sorting.
 
-    >>> proportional_nearest_distance(np.array([[0.4, 0.2, 0.9, 0.6]]), np.array([0]), alpha=0.5).round(6).tolist()
+    >>> [half] = means_of_nearest(np.array([[0.4, 0.2, 0.9, 0.6]]), np.array([0]), [np.array([2])])
+    >>> half.round(6).tolist()
     [[0.3]]
     """
-    images_of_disorder = np.diff(first_image, append=image_distances.shape[-1])
-    [distances] = means_of_nearest(image_distances, first_image, [neighbours_counted(images_of_disorder, alpha)])
-    return distances
-
-
-def means_of_nearest(image_distances: Floats, first_image: Ints, counts: Sequence[Ints]) -> list[Floats]:
-    """Means over the nearest images of each disorder, for several numbers of them, which share the sorting."""
     if len(first_image) == image_distances.shape[-1]:
         return [image_distances for _ in counts]  # one image each: it is its own mean
     ends = np.append(first_image[1:], image_distances.shape[-1])
