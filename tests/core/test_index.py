@@ -70,22 +70,22 @@ def test_every_measured_distance_lies_between_its_bounds(
     measured = rows.distances(place, probe_rows, probe).reshape(12, probes)
     true = 1 - exact.astype(np.float64) @ probe_rows.astype(np.float64).T
     for distances in (measured, true):
-        assert (bounds.lower <= distances).all()
-        assert (distances <= np.maximum(bounds.upper, 0)).all()
-    np.testing.assert_allclose(of_some.lower, bounds.lower[some], atol=1e-6)
+        assert (bounds[0] <= distances).all()
+        assert (distances <= np.maximum(bounds[1], 0)).all()
+    np.testing.assert_allclose(of_some[0], bounds[0, some], atol=1e-6)
 
 
 def test_zero_rows_are_at_distance_one():
     rows = RoundedRows.of(np.zeros((1, 4), np.float32))
     bounds = scan(rows, np.array([[0.5, 0.5, 0.5, 0.5]], np.float32))
-    assert bounds.lower[0, 0] <= 1 <= bounds.upper[0, 0]
+    assert bounds[0, 0, 0] <= 1 <= bounds[1, 0, 0]
 
 
 def test_bounds_of_usual_rows_are_close():
     exact = unit_rows(np.random.default_rng(1).standard_normal((20, 12, 512))).astype(np.float32)
     coarse, fine = (scan(RoundedRows.of(exact), exact[:3], fine=fine) for fine in (False, True))
-    assert (coarse.upper - coarse.lower).max() < 0.05
-    assert (fine.upper - fine.lower).max() < 0.002
+    assert (coarse[1] - coarse[0]).max() < 0.05
+    assert (fine[1] - fine[0]).max() < 0.002
 
 
 def test_views_that_are_alike_have_a_quarter_of_the_bytes_and_bounds_nearly_as_close(rng):
@@ -94,7 +94,7 @@ def test_views_that_are_alike_have_a_quarter_of_the_bytes_and_bounds_nearly_as_c
     rows = RoundedRows(exact, *rounded(exact, (4, 512)), (4, 512))
     bounds = scan(rows, exact[:3])
     assert rows.codes.nbytes == exact.size / 4
-    assert (bounds.upper - bounds.lower).max() < 0.07
+    assert (bounds[1] - bounds[0]).max() < 0.07
     assert rows.rounding[:, 2] == pytest.approx(0.1 * (3 / 4) ** 0.5, rel=0.1)  # what three of four directions hold
 
 

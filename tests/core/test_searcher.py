@@ -16,7 +16,7 @@ from mien import BASELINE, Cohort, Encoder, Encodings, Label, Query, rank
 from mien.answers.examination import examine
 from mien.core import index as index_module
 from mien.core.gallery_parts import LocalParts, scan_part
-from mien.core.index import Bounds, RoundedRows
+from mien.core.index import RoundedRows
 from mien.core.searcher import FEW_PROBES, SOME_LEFT, Searcher
 from mien.errors import EmptyGalleryError, EncoderMismatchError, InvalidCohortError
 
@@ -134,8 +134,8 @@ def test_no_distance_of_an_answer_comes_from_the_scan(rng, monkeypatch):
 
     def loose(scan):
         def loosely(*args, **named):
-            bounds = scan(*args, **named)
-            return Bounds(bounds.lower - 0.1, bounds.upper + 0.05)
+            lower, upper = scan(*args, **named)
+            return np.stack([lower - 0.1, upper + 0.05])
 
         return loosely
 

@@ -149,12 +149,12 @@ def without_nothing(of_answer: Ranking | RankedDisorder | RankedGene) -> dict[st
 def ranked(found: Found, disorders: Sequence[Disorder], top: int | None) -> Iterator[Ranking]:
     """Orders each query's disorders by (distance, disorder id), and attaches the evidence."""
     pairs = found.pairs
-    distances = np.array([pairs.distance, pairs.nearest, pairs.centroid]).T
+    distances = np.array([pairs.distance, pairs.evidence.nearest, pairs.evidence.centroid]).T
     cell_of_pair = found.query_of_probe[pairs.probe] * len(disorders) + pairs.disorder
     by_cell = np.argsort(cell_of_pair, kind="stable")
     cells, first_pair = np.unique(cell_of_pair[by_cell], return_index=True)  # one per query and disorder
     fused = fuse_distances(distances[by_cell], first_pair)
-    closest = np.lexsort((pairs.nearest, cell_of_pair))[first_pair]  # of each cell's pairs
+    closest = np.lexsort((pairs.evidence.nearest, cell_of_pair))[first_pair]  # of each cell's pairs
 
     query = cells // len(disorders)
     order = np.lexsort((cells, fused[:, 0], query))
@@ -166,8 +166,8 @@ def ranked(found: Found, disorders: Sequence[Disorder], top: int | None) -> Iter
         [disorders[place] for place in (cells[order] % len(disorders)).tolist()],
         map(tuple, fused[order].tolist()),
         [pairs.who[pair] for pair in shown.tolist()],
-        pairs.images[shown].tolist(),
-        pairs.patients[shown].tolist(),
+        pairs.evidence.gallery_images[shown].tolist(),
+        pairs.evidence.gallery_patients[shown].tolist(),
         strict=True,
     )
     made = (
@@ -175,7 +175,7 @@ def ranked(found: Found, disorders: Sequence[Disorder], top: int | None) -> Iter
         for rank, names, distances, (patient_id, image_id), images, patients in lines
     )
     for (asked, own), count in zip(found.asked, np.bincount(query[order]).tolist(), strict=True):
-        yield Ranking(asked.patient_id, asked.encodings.image_ids, own, tuple(islice(made, count)))
+        yield Ranking(asked.patient_id, asked.encodings.image_ids, tuple(own), tuple(islice(made, count)))
 
 
 class HasIndex(Protocol):

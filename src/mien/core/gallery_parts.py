@@ -19,7 +19,7 @@ from mien.core.arrays import Float32s, Float64s, Ints
 from mien.core.centroids import CentroidKind, ExactSum, added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import Encoder
-from mien.core.index import Bounds, GalleryIndex, measured_rounding, scan
+from mien.core.index import GalleryIndex, measured_rounding, scan
 from mien.core.roster import Disorder, Roster, run_starts
 
 Part = TypeVar("Part")
@@ -107,15 +107,14 @@ class RestOfDisorder(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScannedPart:
-    """Bounds (slots, probes) of the distances to the nearest images of each disorder, the smallest ones first."""
+    """Bounds (2, slots, probes) of the distances to the nearest images of each disorder, the smallest ones first."""
 
-    lower: Float32s
-    upper: Float32s
+    bounds: Float32s
     rest: dict[tuple[int, str], RestOfDisorder]  # by query and disorder id
     lower_of_labels: Float32s | None  # (labels, probes): it is for measuring here, and does not travel
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ScannedPart, (self.lower, self.upper, self.rest, None)
+        return ScannedPart, (self.bounds, self.rest, None)
 
 
 class MeasuredPart(NamedTuple):
@@ -141,8 +140,8 @@ def scan_part(index: GalleryIndex, question: Question, slots: Ints, *, fine: boo
     own = _own_patients_here(roster, question)
     bounds = _scan_labels(index, question, own, None, fine=fine)
     wanted = np.minimum(slots, roster.images_of_disorder)
-    lower, upper = (smallest_of_runs(bound, roster.first_label, wanted) for bound in bounds)
-    return ScannedPart(lower, upper, dict(_rests(index, question, own)), bounds.lower)
+    smallest = smallest_of_runs(bounds, roster.first_label, wanted)
+    return ScannedPart(smallest, dict(_rests(index, question, own)), bounds[0])
 
 
 def measure_part(
@@ -159,7 +158,7 @@ def measure_part(
     if lower_of_labels is not None:
         lower = lower_of_labels[labels]
     else:
-        lower = _scan_labels(index, question, _own_patients_here(roster, question), labels).lower
+        lower = _scan_labels(index, question, _own_patients_here(roster, question), labels)[0]
     near, probe = np.nonzero(lower <= threshold[disorder])
     label, disorder = labels[near], disorder[near]
     distance = index.images.distances(roster.image_of_label[label], question.rows, probe)
@@ -171,24 +170,13 @@ def measure_part(
     )
 
 
-def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[list[str]]:
-    """The patients of this part that are each query's own: nobody is compared with themselves.
+def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[dict[str, list[str]]]:
+    """The patients of this part that are each query's own, with their disorders: nobody is compared with themselves.
 
     They have its patient id, or hold one of its images: by image id where the query's patient is unknown, and where
     somebody else is said to be on it, by image id and embedding. Where ids are names of files, by embedding alone.
     """
-    return [[index.roster.patient_ids[patient] for patient in sorted(_own(index, query))] for query in queries]
-
-
-def lost_disorders(index: GalleryIndex, own_patients: Sequence[Sequence[str]]) -> set[tuple[int, str]]:
-    """The disorders that each query's own patients have in this part, with the query's number."""
-    roster = index.roster
-    lost = set()
-    for query, patient_ids in enumerate(own_patients):
-        labels = np.flatnonzero(np.isin(roster.patient_of_label, _places(roster.patient_of_id, patient_ids)))
-        places = np.searchsorted(roster.first_label, labels, side="right") - 1
-        lost |= {(query, roster.disorders[place].disorder_id) for place in places.tolist()}
-    return lost
+    return [{index.roster.patient_ids[own]: _disorders(index.roster, own) for own in _own(index, of)} for of in queries]
 
 
 def nearest_patients(
@@ -201,37 +189,36 @@ def nearest_patients(
 
 def _scan_labels(
     index: GalleryIndex, question: Question, own: Sequence[Sequence[int]], labels: Ints | None, *, fine: bool = False
-) -> Bounds:
-    """Bounds for labels, all or some; those of the own patients are infinitely far away."""
-    roster = index.roster
+) -> Float32s:
+    """Bounds (2, labels, probes) for labels, all or some; those of the own patients are infinitely far away."""
+    image_of_label, patient_of_label = index.roster.image_of_label, index.roster.patient_of_label
     if labels is not None:
-        bounds = scan(index.images, question.rows, fine=fine, only=roster.image_of_label[labels])
+        bounds = scan(index.images, question.rows, fine=fine, only=image_of_label[labels])
+        patient_of_label = patient_of_label[labels]
     else:
         bounds = scan(index.images, question.rows, fine=fine)
-        if len(roster.image_of_label) > len(roster.image_ids):
-            bounds = Bounds(*(bound.take(roster.image_of_label, axis=0) for bound in bounds))
+        if len(image_of_label) > len(index.images):
+            bounds = bounds.take(image_of_label, axis=1)
     for query, patients in enumerate(own):
         if patients:
-            patient_of_label = roster.patient_of_label if labels is None else roster.patient_of_label[labels]
             left_out = np.flatnonzero(np.isin(patient_of_label, patients))
-            for bound in bounds:
-                bound[np.ix_(left_out, np.flatnonzero(question.query_of_probe == query))] = np.inf
+            bounds[:, left_out[:, np.newaxis], np.flatnonzero(question.query_of_probe == query)] = np.inf
     return bounds
 
 
 def smallest_of_runs(values: Float32s, first_of_run: Ints, wanted: Ints) -> Float32s:
-    """The smallest so many rows of each run of rows, column by column, in their order.
+    """The smallest so many rows of each run of rows, column by column, in their order; `values` are several matrices.
 
-    >>> smallest_of_runs(np.array([[3.0], [1.0], [2.0], [5.0]]), np.array([0, 3]), np.array([2, 1])).T.tolist()
+    >>> smallest_of_runs(np.array([[[3.0], [1.0], [2.0], [5.0]]]), np.array([0, 3]), np.array([2, 1]))[0].T.tolist()
     [[1.0, 2.0, 5.0]]
     """
     if (wanted == 1).all():
-        flat = values[:, 0] if values.shape[1] == 1 else values  # several times faster
-        smallest: Float32s = np.minimum.reduceat(flat, first_of_run, axis=0).reshape(len(first_of_run), -1)
+        flat = values[..., 0] if values.shape[2] == 1 else values  # several times faster
+        smallest: Float32s = np.minimum.reduceat(flat, first_of_run, axis=1).reshape(len(values), len(wanted), -1)
         return smallest
-    ends = np.append(first_of_run[1:], len(values))
+    ends = np.append(first_of_run[1:], values.shape[1])
     runs = zip(first_of_run.tolist(), ends.tolist(), wanted.tolist(), strict=True)
-    return np.concatenate([np.sort(values[start:end], axis=0)[:count] for start, end, count in runs])
+    return np.concatenate([np.sort(values[:, start:end], axis=1)[:, :count] for start, end, count in runs], axis=1)
 
 
 def _places(place_of: Mapping[str, int], ids: Collection[str]) -> list[int]:
@@ -244,6 +231,12 @@ def _own_patients_here(roster: Roster, question: Question) -> list[list[int]]:
 
 def _who(roster: Roster, image: int) -> tuple[str, str]:
     return roster.patient_ids[roster.patient_of_image[image]], roster.image_ids[image]
+
+
+def _disorders(roster: Roster, patient: int) -> list[str]:
+    labels = np.flatnonzero(roster.patient_of_label == patient)
+    places = np.unique(np.searchsorted(roster.first_label, labels, side="right") - 1)
+    return [roster.disorders[place].disorder_id for place in places.tolist()]
 
 
 def _rests(
@@ -264,7 +257,7 @@ def _own(index: GalleryIndex, query: Query) -> set[int]:
     roster, encodings = index.roster, query.encodings
     own = set(_places(roster.patient_of_id, [query.patient_id] if query.patient_id is not None else ()))
     if encodings.ids_are_file_names:
-        near, photo = np.nonzero(scan(index.images, encodings.unit_rows).lower < SAME_PHOTO)
+        near, photo = np.nonzero(scan(index.images, encodings.unit_rows)[0] < SAME_PHOTO)
         same = index.images.distances(near, encodings.unit_rows, photo) < SAME_PHOTO
         return own | set(roster.patient_of_image[near[same]].tolist())
     for row, image_id in enumerate(encodings.image_ids):
@@ -290,9 +283,9 @@ def _nearest_patients(
         images = images[~np.isin(roster.patient_of_image[images], own_here)]
     patients, first_image = np.unique(roster.patient_of_image[images], return_index=True)
     if len(patients) > PATIENTS_NAMED:
-        bounds = scan(index.images, rows, only=images)
-        of_patients = np.minimum.reduceat(bounds.upper.min(axis=1), first_image)
-        images = images[bounds.lower.min(axis=1) <= np.partition(of_patients, PATIENTS_NAMED - 1)[PATIENTS_NAMED - 1]]
+        lower, upper = scan(index.images, rows, only=images).min(axis=2)
+        of_patients = np.partition(np.minimum.reduceat(upper, first_image), PATIENTS_NAMED - 1)
+        images = images[lower <= of_patients[PATIENTS_NAMED - 1]]
     image, probe = np.divmod(np.arange(len(images) * len(rows)), len(rows))
     distances = index.images.distances(images[image], rows, probe).reshape(len(images), len(rows)).min(axis=1)
     nearest: dict[int, NearestPatient] = {}
@@ -304,20 +297,9 @@ def _nearest_patients(
     return list(nearest.values())
 
 
-class PartSummary(NamedTuple):
-    """What a part says of itself."""
-
-    encoder: Encoder
-    disorders: tuple[Disorder, ...]  # sorted by id
-    images_of_disorder: Ints
-    patients_of_disorder: Ints
-    images: int
-    patients: int
-
-
 @dataclass(frozen=True, eq=False)
 class GallerySummary:
-    """Which disorders are in a gallery, and which of them in which part."""
+    """Which disorders a gallery has, or a part of it, and how much stands behind them."""
 
     encoder: Encoder
     disorders: tuple[Disorder, ...]  # sorted by id
@@ -325,8 +307,6 @@ class GallerySummary:
     patients_of_disorder: Ints
     images: int
     patients: int
-    disorders_of_parts: tuple[Ints, ...]  # where each part's disorders stand among all
-    images_of_parts: tuple[Ints, ...]  # of each part's disorders
 
     @cached_property
     def place_of_disorder(self) -> dict[str, int]:
@@ -334,39 +314,35 @@ class GallerySummary:
         return {disorder.disorder_id: place for place, disorder in enumerate(self.disorders)}
 
     @classmethod
-    def of(cls, parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> GallerySummary:
-        """Asks the parts, which have these names; different encoders are refused."""
-        summaries = parts.ask(summary_of)
-        called = names or [f"part {number + 1}" for number in range(len(summaries))]
-        encoder = summaries[0].encoder
-        for name, summary in zip(called, summaries, strict=True):
-            summary.encoder.require_same(encoder, here=f"the gallery {name}", there=f"the gallery {called[0]}")
-            encoder = encoder.completed_by(summary.encoder)
+    def of_parts(cls, parts: Sequence[GallerySummary], names: Sequence[str]) -> GallerySummary:
+        """What parts, which have these names, are together; different encoders are refused."""
+        encoder = parts[0].encoder
+        for name, part in zip(names, parts, strict=True):
+            part.encoder.require_same(encoder, here=f"the gallery {name}", there=f"the gallery {names[0]}")
+            encoder = encoder.completed_by(part.encoder)
         disorder_of: dict[str, Disorder] = {}
-        for each in chain.from_iterable(summary.disorders for summary in summaries):
+        for each in chain.from_iterable(part.disorders for part in parts):
             known = disorder_of.get(each.disorder_id, each)
             disorder_of[each.disorder_id] = Disorder(each.disorder_id, known.name or each.name, known.omim or each.omim)
         place_of = {disorder_id: place for place, disorder_id in enumerate(sorted(disorder_of))}
-        places = [np.array([place_of[each.disorder_id] for each in summary.disorders]) for summary in summaries]
-        images = [summary.images_of_disorder for summary in summaries]
-        patients = [summary.patients_of_disorder for summary in summaries]
+        places = [place_of[each.disorder_id] for part in parts for each in part.disorders]
+        images = np.bincount(places, np.concatenate([part.images_of_disorder for part in parts]))
+        patients = np.bincount(places, np.concatenate([part.patients_of_disorder for part in parts]))
         return cls(
             encoder,
             disorders=tuple(disorder_of[disorder_id] for disorder_id in place_of),
-            images_of_disorder=np.bincount(np.concatenate(places), np.concatenate(images)).astype(np.intp),
-            patients_of_disorder=np.bincount(np.concatenate(places), np.concatenate(patients)).astype(np.intp),
-            images=sum(summary.images for summary in summaries),
-            patients=sum(summary.patients for summary in summaries),
-            disorders_of_parts=tuple(places),
-            images_of_parts=tuple(images),
+            images_of_disorder=images.astype(np.intp),
+            patients_of_disorder=patients.astype(np.intp),
+            images=sum(part.images for part in parts),
+            patients=sum(part.patients for part in parts),
         )
 
 
-def summary_of(index: GalleryIndex) -> PartSummary:
+def summary_of(index: GalleryIndex) -> GallerySummary:
     """What a part says of itself."""
     roster = index.roster
     of_disorder = roster.images_of_disorder, roster.patients_of_disorder
-    return PartSummary(index.encoder, roster.disorders, *of_disorder, len(roster.image_ids), len(roster.patient_ids))
+    return GallerySummary(index.encoder, roster.disorders, *of_disorder, len(roster.image_ids), len(roster.patient_ids))
 
 
 def sums_of_disorders(index: GalleryIndex, disorder_ids: Sequence[str], kind: CentroidKind) -> dict[str, ExactSum]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -69,13 +69,6 @@ class RoundedRows:
         return found
 
 
-class Bounds(NamedTuple):
-    """Bounds (rows, probes) of distances."""
-
-    lower: Float32s
-    upper: Float32s
-
-
 def rounded(rows: Floats, alike: Alike = EACH) -> tuple[Int8s, Float32s]:
     """The bytes of rows; step and lengths of what is not in them.
 
@@ -113,30 +106,28 @@ def pair_distances(rows: Float32s, others: Float32s) -> Float64s:
     return np.maximum(distances, 0, out=distances)  # rounding must not make a photo closer than itself
 
 
-def product_bounds(rows: Float32s, probes: Float32s) -> Bounds:
+def product_bounds(rows: Float32s, probes: Float32s) -> Float32s:
     """Bounds from a product of exact rows: a matrix product gives each number a little differently than measuring."""
     few = len(probes) < FEW_PROBES  # then matrix products are slow, and their threads linger on the cores
-    products = np.vecdot(rows[:, np.newaxis], probes) if few else rows @ probes.T
-    most = np.float32(measured_rounding(probes.shape[1]))
-    lower = np.subtract(1 - 2 * most, products, out=products)
-    return Bounds(lower, lower + 4 * most)
+    distances = 1 - (np.vecdot(rows[:, np.newaxis], probes) if few else rows @ probes.T)
+    most = 2 * np.float32(measured_rounding(probes.shape[1]))
+    return np.stack([distances - most, distances + most])
 
 
-def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints | None = None) -> Bounds:
-    """Bounds of the distances between gallery rows, all or `only` some, and probes.
+def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints | None = None) -> Float32s:
+    """Lower and upper bounds (2, rows, probes) of the distances between gallery rows, all or `only` some, and probes.
 
     By the bytes of both, which is a quarter of the memory and much faster; or, if it is to be `fine`, by a matrix
     product of exact rows, whose bounds are a hundred times closer.
     """
-    count = len(rows) if only is None else len(only)
-    lower = np.empty((count, len(probes)), np.float32)
+    bounds = np.empty((2, len(rows) if only is None else len(only), len(probes)), np.float32)
     if fine:
-        upper = np.empty_like(lower)
         for some, block in _blocks(rows.exact, only):
-            lower[some], upper[some] = product_bounds(block(), probes)
-        return Bounds(lower, upper)
+            bounds[:, some] = product_bounds(block(), probes)
+        return bounds
     codes, rounding = rounded(probes, rows.alike)
     multiply = byte_products(codes)
+    lower, upper = bounds
 
     def fill(some: slice, block: Callable[[], Int8s]) -> None:
         lower[some] = multiply(block())
@@ -150,9 +141,9 @@ def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints 
     width += away * rounding[:, 2]
     lost = 3 * np.float32(measured_rounding(probes.shape[1]))  # in measuring, and in these lines
     width += rounding[:, 1] + lost
-    upper = lower + width
+    np.add(lower, width, out=upper)
     lower -= width
-    return Bounds(lower, upper)
+    return bounds
 
 
 def _blocks(matrix: Rows, only: Ints | None) -> Iterator[tuple[slice, Callable[[], npt.NDArray[Any]]]]:

@@ -7,9 +7,10 @@ not depend on the batch it was asked in, on threads or on parts, and what is equ
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate, chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -28,19 +29,19 @@ from mien.core.gallery_parts import (
     Parts,
     Question,
     ScannedPart,
-    lost_disorders,
     measure_part,
     nearest_patients,
     own_patients,
     rows_of_sums,
     scan_part,
     smallest_of_runs,
+    summary_of,
     sums_of_disorders,
 )
 from mien.core.index import FEW_PROBES, GalleryIndex, RoundedRows, pair_distances, scan
 from mien.core.method import ROUNDING, Method, fuse_distances
 from mien.core.roster import places_in_runs, run_starts
-from mien.core.scores import Evidence
+from mien.core.scores import DISTANCES, Evidence
 from mien.errors import EmptyGalleryError
 
 FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is as far away as this
@@ -83,8 +84,7 @@ class ScannedGallery(NamedTuple):
 
     question: Question
     parts: Sequence[ScannedPart]
-    lower: Evidence
-    upper: Evidence
+    bounds: Evidence  # distances are (2, probes, disorders): their lower and upper bounds
     there: Bools  # whether an image is left to compare with
     neighbours: Ints  # how many nearest images count
     threshold: Float32s  # no image farther than this is one of them
@@ -94,48 +94,33 @@ class ScannedGallery(NamedTuple):
 
         The latter are those whose upper bounds are the smallest: likely ones.
         """
-        low, high = self._bounds(method)
+        bounds = np.broadcast_to(method.distance(self.bounds), (2, *self.there.shape))
+        method.require_rising(*bounds[:, self.there])
+        first_probe = self.question.first_probe
+        low, high = (fuse_distances(np.where(self.there, bound, np.inf), first_probe) for bound in bounds)
         last = np.partition(high, top - 1, axis=1)[:, [top - 1]] if top else np.inf
         return np.isfinite(low) & (low <= last + ROUNDING * np.abs(last)), np.isfinite(high) & (high <= last)
-
-    def _bounds(self, method: Method) -> list[Floats]:
-        """Lower and upper bounds (queries, disorders) of distances by a method, infinite where no image is left."""
-        bounds = [method.distance(evidence) for evidence in (self.lower, self.upper)]
-        method.require_rising(*(np.broadcast_to(bound, self.there.shape)[self.there] for bound in bounds))
-        return [fuse_distances(np.where(self.there, bound, np.inf), self.question.first_probe) for bound in bounds]
 
     @property
     def estimates(self) -> Estimates:
         """What lies in the middle of the bounds."""
-        nearest, mean, centroid = ((low + high) / 2 for low, high in zip(self.lower[:3], self.upper[:3], strict=True))
-        middle = self.lower._replace(nearest=nearest, nearest_mean=mean, centroid=centroid)
-        return Estimates(middle, self.there, self.question.first_probe)
-
-
-def _merged(bounds: Sequence[Float32s], gallery: GallerySummary, slots: Ints) -> Float64s:
-    """Bounds (probes, slots) for the whole gallery, from those (slots, probes) of each part."""
-    if len(bounds) == 1:
-        return bounds[0].T.astype(np.float64).clip(0, FARTHEST)
-    parts = zip(gallery.disorders_of_parts, gallery.images_of_parts, strict=True)
-    disorder_of_slot = np.concatenate([here.repeat(np.minimum(slots[here], images)) for here, images in parts])
-    order = np.argsort(disorder_of_slot, kind="stable")
-    first = np.searchsorted(disorder_of_slot[order], np.arange(len(slots)))
-    return smallest_of_runs(np.concatenate(bounds)[order], first, slots).T.astype(np.float64).clip(0, FARTHEST)
+        middle = {name: getattr(self.bounds, name).mean(axis=0) for name in DISTANCES}
+        return Estimates(self.bounds._replace(**middle), self.there, self.question.first_probe)
 
 
 def _means(of_slots: Floats, slots: Ints, counts: Ints) -> Floats:
     """The mean of the first so many slots of each disorder; `counts` is (probes, disorders)."""
     first = np.cumsum(slots) - slots
-    place = np.arange(of_slots.shape[1]) - first.repeat(slots)
+    place = np.arange(of_slots.shape[-1]) - first.repeat(slots)
     counted = np.where(place < np.repeat(counts, slots, axis=1), of_slots, 0)
-    return np.asarray(np.add.reduceat(counted, first, axis=1) / counts)
+    return np.asarray(np.add.reduceat(counted, first, axis=-1) / counts)
 
 
 class AskedQuery(NamedTuple):
     """A query, and the gallery patients that are its own."""
 
     query: Query
-    own_patients: tuple[str, ...]  # ids, sorted
+    own_patients: Mapping[str, Sequence[str]]  # their disorders, by patient id
 
 
 class MeasuredPairs(NamedTuple):
@@ -144,11 +129,8 @@ class MeasuredPairs(NamedTuple):
     probe: Ints
     disorder: Ints
     distance: Floats  # by the method's score
-    nearest: Floats
-    centroid: Floats
+    evidence: Evidence
     who: Sequence[tuple[str, str]]  # patient id and image id of the nearest image
-    images: Ints  # of the disorder, without excluded patients
-    patients: Ints
 
 
 class Found(NamedTuple):
@@ -176,13 +158,16 @@ class Searcher:
     """
 
     parts: Parts[GalleryIndex]
+    summaries: Sequence[GallerySummary]  # of the parts
     gallery: GallerySummary
     _centroids: dict[CentroidKind, RoundedRows] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: Parts[GalleryIndex], names: Sequence[str] = ()) -> Searcher:
         """Asks the parts, which have these names, who is in them; different encoders are refused."""
-        return cls(parts, GallerySummary.of(parts, names))
+        summaries = parts.ask(summary_of)
+        called = names or [f"part {number + 1}" for number in range(len(summaries))]
+        return cls(parts, summaries, GallerySummary.of_parts(summaries, called))
 
     def __repr__(self) -> str:
         return f"<Searcher of {self.gallery.images:,} images in {len(self.parts)} parts>"
@@ -192,10 +177,16 @@ class Searcher:
         """Of the gallery's embeddings."""
         return self.gallery.encoder
 
-    def own_patients(self, queries: Sequence[Query]) -> list[tuple[str, ...]]:
-        """The ids of each query's own patients, sorted."""
+    @cached_property
+    def disorders_of_parts(self) -> list[Ints]:
+        """Where each part's disorders stand among all."""
+        place_of = self.gallery.place_of_disorder
+        return [np.array([place_of[each] for each in part.place_of_disorder]) for part in self.summaries]
+
+    def own_patients(self, queries: Sequence[Query]) -> list[dict[str, list[str]]]:
+        """Each query's own patients, sorted by id, and their disorders."""
         answers = self.parts.ask(partial(own_patients, queries=queries))
-        return [tuple(sorted(who for part in of_query for who in part)) for of_query in zip(*answers, strict=True)]
+        return [dict(sorted(ChainMap(*of_query).items())) for of_query in zip(*answers, strict=True)]
 
     def asked(self, queries: Sequence[Query], fusion: str) -> list[AskedQuery]:
         """Queries, and who they are in the gallery; with fusion `none` each image is a query of its own."""
@@ -248,7 +239,7 @@ class Searcher:
 
     def _batches(self, queries: Sequence[AskedQuery]) -> Iterator[list[AskedQuery]]:
         """Queries a few at a time, so many that a batch fits into memory."""
-        bounds = BOUNDS_AT_A_TIME // max(of_part.sum() for of_part in self.gallery.images_of_parts)
+        bounds = BOUNDS_AT_A_TIME // max(part.images_of_disorder.sum() for part in self.summaries)
         most = max(1, min(bounds, EVIDENCE_AT_A_TIME // len(self.gallery.disorders)))
         images = [len(asked.query.encodings.image_ids) for asked in queries]
         batch_of = [before // most for before in accumulate(images, initial=0)]
@@ -258,10 +249,11 @@ class Searcher:
     def _question(self, batch: Sequence[AskedQuery], method: Method) -> Question:
         rows, query_of_probe = probe_rows([asked.query for asked in batch], method.fusion)
         photos = np.array([len(asked.query.encodings.image_ids) for asked in batch])
-        own = tuple(asked.own_patients for asked in batch)
-        lost = set().union(*self.parts.ask(partial(lost_disorders, own_patients=own))) if any(own) else set()
+        own = tuple(tuple(asked.own_patients) for asked in batch)
+        diseased = enumerate(chain.from_iterable(asked.own_patients.values()) for asked in batch)
+        lost = sorted({(query, disorder_id) for query, disorder_ids in diseased for disorder_id in disorder_ids})
         centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
-        return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(sorted(lost)), centroid)
+        return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(lost), centroid)
 
     def _scan(
         self, question: Question, method: Method, *, fine: bool = False, estimate: bool = False
@@ -269,37 +261,40 @@ class Searcher:
         """Scans all parts, by exact rows if it is to be `fine`, and joins their bounds with those of the centroids."""
         gallery, rows = self.gallery, question.rows
         slots = method.neighbours(gallery.images_of_disorder)
-        asks = [partial(scan_part, question=question, slots=slots[of], fine=fine) for of in gallery.disorders_of_parts]
+        asks = [partial(scan_part, question=question, slots=slots[of], fine=fine) for of in self.disorders_of_parts]
         parts = self.parts.ask_each(asks)
         closely = fine or estimate or len(rows) >= FEW_PROBES  # an estimate is mostly its centroid's
         to_centroids = scan(self.centroids(question.centroid), rows, fine=closely)
-        centroid = [bound.T.astype(np.float64) for bound in to_centroids]
+        centroid = to_centroids.swapaxes(1, 2).astype(np.float64).clip(0, FARTHEST)
         counts = gallery.images_of_disorder, gallery.patients_of_disorder, slots
         images, patients, neighbours = (np.tile(of, (len(rows), 1)) for of in counts)
-        rests = added_up(part.rest for part in parts) if question.lost else {}
-        for (query, disorder_id), rest in rests.items():
+        for (query, disorder_id), rest in added_up(part.rest for part in parts).items():
             disorder = gallery.place_of_disorder[disorder_id]
             place = np.flatnonzero(question.query_of_probe == query), disorder
             images[place], patients[place] = rest.images, rest.patients
             unit_row = rest.total.unit_row.astype(np.float32)
             neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[disorder]))
-            centroid[0][place] = centroid[1][place] = pair_distances(unit_row, rows[place[0]])
-        nearest = [_merged([getattr(part, name) for part in parts], gallery, slots) for name in ("lower", "upper")]
+            centroid[:, *place] = pair_distances(unit_row, rows[place[0]])
+        of_slots = self._merged([part.bounds for part in parts], slots)
         first_slot = np.cumsum(slots) - slots
-        low, high = (
-            Evidence(
-                nearest=of_slots[:, first_slot],
-                nearest_mean=_means(of_slots, slots, neighbours),
-                centroid=to_centroid.clip(0, FARTHEST),
-                gallery_images=images,
-                gallery_patients=patients,
-                photos=question.photos[:, np.newaxis],
-            )
-            for of_slots, to_centroid in zip(nearest, centroid, strict=True)
-        )
-        last = np.take_along_axis(nearest[1], first_slot + neighbours - 1, axis=1)
+        nearest = of_slots[..., first_slot]
+        means = _means(of_slots, slots, neighbours)
+        bounds = Evidence(nearest, means, centroid, images, patients, question.photos[:, np.newaxis])
+        last = np.take_along_axis(of_slots[1], first_slot + neighbours - 1, axis=1)
         threshold = np.nextafter(last.astype(np.float32), np.float32(np.inf))
-        return ScannedGallery(question, parts, low, high, low.nearest < FARTHEST, neighbours, threshold)
+        return ScannedGallery(question, parts, bounds, nearest[0] < FARTHEST, neighbours, threshold)
+
+    def _merged(self, bounds: Sequence[Float32s], slots: Ints) -> Float64s:
+        """Bounds (2, probes, slots) for the whole gallery, from those (2, slots, probes) of each part."""
+        merged = bounds[0]
+        if len(bounds) > 1:
+            parts = zip(self.disorders_of_parts, self.summaries, strict=True)
+            repeated = [here.repeat(np.minimum(slots[here], part.images_of_disorder)) for here, part in parts]
+            disorder_of_slot = np.concatenate(repeated)
+            order = np.argsort(disorder_of_slot, kind="stable")
+            first = np.searchsorted(disorder_of_slot[order], np.arange(len(slots)))
+            merged = smallest_of_runs(np.concatenate(bounds, axis=1)[:, order], first, slots)
+        return merged.swapaxes(1, 2).astype(np.float64).clip(0, FARTHEST)
 
     def _shortlist(self, scanned: ScannedGallery, method: Method, top: int | None) -> tuple[ScannedGallery, Bools]:
         """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
@@ -323,32 +318,31 @@ class Searcher:
             self._measure_centroids(scanned, *np.nonzero(left[query_of_probe]))
             left, likely = (left & these for these in scanned.candidates(method, top))
         if top is not None and np.count_nonzero(left) > SOME_LEFT * top * len(left):
-            pairs = np.nonzero(likely[query_of_probe])
-            nearest, mean, _ = self._nearest(scanned, *pairs)
-            for evidence in (scanned.lower, scanned.upper):
-                evidence.nearest[pairs], evidence.nearest_mean[pairs] = nearest, mean
+            probe, disorder = np.nonzero(likely[query_of_probe])
+            nearest, mean, _ = self._nearest(scanned, probe, disorder)
+            scanned.bounds.nearest[:, probe, disorder] = nearest
+            scanned.bounds.nearest_mean[:, probe, disorder] = mean
             left &= scanned.candidates(method, top)[0]
         return left
 
     def _measure_centroids(self, scanned: ScannedGallery, probe: Ints, disorder: Ints) -> None:
         # what is left of a disorder without the own patient was measured already
-        whole = scanned.lower.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
-        pairs = probe, disorder = probe[whole], disorder[whole]
+        whole = scanned.bounds.gallery_images[probe, disorder] == self.gallery.images_of_disorder[disorder]
+        probe, disorder = probe[whole], disorder[whole]
         measured = self.centroids(scanned.question.centroid).distances(disorder, scanned.question.rows, probe)
-        scanned.lower.centroid[pairs] = scanned.upper.centroid[pairs] = measured
+        scanned.bounds.centroid[:, probe, disorder] = measured
 
     def _measure(self, scanned: ScannedGallery, method: Method, probe: Ints, disorder: Ints) -> MeasuredPairs:
         """Exact distances of probes and disorders of a shortlist, and the score of them."""
         if not method.scoring.centroid:  # it is shown
             self._measure_centroids(scanned, probe, disorder)
         nearest, mean, who = self._nearest(scanned, probe, disorder)
-        images = scanned.lower.gallery_images[probe, disorder]
-        patients = scanned.lower.gallery_patients[probe, disorder]
-        centroid = scanned.lower.centroid[probe, disorder]
-        photos = scanned.question.photos[probe]
-        scored = np.asarray(method.distance(Evidence(nearest, mean, centroid, images, patients, photos)))
+        images, patients = (of[probe, disorder] for of in scanned.bounds[3:5])
+        centroid = scanned.bounds.centroid[0, probe, disorder]
+        evidence = Evidence(nearest, mean, centroid, images, patients, scanned.question.photos[probe])
+        scored = np.asarray(method.distance(evidence))
         method.require_rising(scored, scored)
-        return MeasuredPairs(probe, disorder, scored, nearest, centroid, who, images, patients)
+        return MeasuredPairs(probe, disorder, scored, evidence, who)
 
     def _nearest(
         self, scanned: ScannedGallery, probe: Ints, disorder: Ints
@@ -356,7 +350,7 @@ class Searcher:
         """Exact distances to the nearest image, and to the mean of those that count; who is on the nearest one."""
         threshold = np.full_like(scanned.threshold, -np.inf)
         threshold[probe, disorder] = scanned.threshold[probe, disorder]
-        places, measure = self.gallery.disorders_of_parts, partial(measure_part, question=scanned.question)
+        places, measure = self.disorders_of_parts, partial(measure_part, question=scanned.question)
         asks = [
             partial(measure, threshold=threshold.T[here], lower_of_labels=part.lower_of_labels)
             for here, part in zip(places, scanned.parts, strict=True)

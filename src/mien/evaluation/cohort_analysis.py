@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,7 +65,7 @@ def analyse_cohort(
         encoder.require_same(searcher.encoder, here="the cohort", there="the gallery")
     for one, other in combinations(encoders, 2):  # a gallery that does not name its encoder agrees with both
         one.require_same(other, here="one patient", there="another one")
-    own = tuple(sorted({patient_id for found in searcher.own_patients(queries) for patient_id in found}))
+    own = dict(sorted(ChainMap(*searcher.own_patients(queries)).items()))
     group_of = [EVERYBODY if groups is None else groups.get(patient_id) for patient_id in ids]
     largest = max(Counter(group for group in group_of if group is not None).values(), default=0)
     controls = controls_of(index, own, progress)

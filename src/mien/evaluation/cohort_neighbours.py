@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,7 +28,7 @@ class Neighbourhood:
 
     gallery: AnyGallery
     queries: list[Query]
-    own: tuple[str, ...]  # gallery patients who are in the cohort
+    own: Mapping[str, Sequence[str]]  # gallery patients who are in the cohort, and their disorders
 
     @cached_property
     def rankings(self) -> list[Ranking]:
