@@ -137,7 +137,7 @@ def test_readers_beside_a_writer_see_whole_generations(tmp_path, cohort):
     base = Cohort.join(cohort.encodings, [label for label in labels if label.patient_id != extra], names)
     Gallery.build(directory, base)
     row_of = dict(zip(cohort.roster.image_ids, unit_rows(cohort.embeddings).astype(np.float32), strict=True))
-    centroids = {1: base.index.patient_centroids, 0: cohort.index.patient_centroids}
+    centroids = {odd: known.index.centroids("patient").exact for odd, known in ((1, base), (0, cohort))}
     ended, seen, failures = Event(), set(), []
 
     def read():
@@ -149,7 +149,8 @@ def test_readers_beside_a_writer_see_whole_generations(tmp_path, cohort):
                 assert gallery.roster.labels() == expected.roster.labels()
                 rows = np.stack([row_of[image_id] for image_id in gallery.roster.image_ids])
                 np.testing.assert_array_equal(gallery.index.images.exact, rows)
-                np.testing.assert_array_equal(gallery.index.patient_centroids, centroids[gallery.generation % 2])
+                rows = gallery.index.centroids("patient").exact
+                np.testing.assert_array_equal(rows, centroids[gallery.generation % 2])
         except BaseException as error:
             failures.append(error)
 

@@ -301,7 +301,7 @@ def read(gallery):
     if matrix == "image_lengths":  # no ranking looks there
         return gallery.index.raw_embeddings(np.arange(2)).tolist()
     if matrix == "patient_centroid_rows":  # a ranking looks there but once, and keeps what it read
-        return gallery.index.patient_centroids[:].tolist()
+        return gallery.index.others["patient_centroid_rows"][:].tolist()
     return rank(gallery, query)
 
 gallery = Gallery.open(directory)

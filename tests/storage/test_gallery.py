@@ -41,8 +41,7 @@ def assert_same_content(gallery, other):
 
 def matrices(index):
     """All that an index consists of."""
-    rows = index.images.exact, index.images.codes, index.images.rounding, index.image_lengths
-    return [*rows, index.image_centroids, index.patient_centroids, index.image_sums, index.patient_sums]
+    return [index.images.exact, index.images.codes, index.images.rounding, *index.others.values()]
 
 
 def files_of(directory):
@@ -311,7 +310,7 @@ def bytes_of_patient(cohort, patient_id, gallery):
             *[vector.tobytes() for vector in cohort.embeddings[image]],
             *[embedding[start : start + 12] for start in range(0, len(embedding) - 12, 12)],
             gallery.index.images.exact[image].tobytes()[:16],
-            gallery.index.image_lengths[image].tobytes()[:8],
+            gallery.index.others["image_lengths"][image].tobytes()[:8],
             cohort_reader.checksum_of_image(roster.image_ids[image], patient_id, disorder_ids, embedding),
         ]
     return patterns

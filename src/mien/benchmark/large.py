@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
@@ -27,7 +26,7 @@ from mien.benchmark.measure import Line, megabytes
 from mien.core.arrays import Float32s, Ints, Rows
 from mien.core.cohort import Query
 from mien.core.embeddings import Encoder
-from mien.core.index import GalleryIndex, RoundedRows
+from mien.core.index import GalleryIndex, RoundedRows, matrices_of
 from mien.core.roster import Label, Roster
 from mien.storage.index_files import FileRows, read_index, write_index
 
@@ -113,27 +112,16 @@ def _measure(folder: Path, disorders: int) -> Measured:
 
 def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
     """The gallery of the first disorders alone: their images stand first."""
-    roster = index.roster
-    if disorders == len(roster.disorders):
-        return index
-    images = disorders * IMAGES_PER_DISORDER
 
     def first(rows: Rows, count: int) -> Rows:
         return rows.first(count) if isinstance(rows, FileRows) else rows[:count]
 
-    rows = index.images
-    return replace(
-        index,
-        roster=Roster.of_labels(islice(_labels(), images)),
-        images=RoundedRows(
-            first(rows.exact, images), first(rows.codes, images), first(rows.rounding, images), rows.alike
-        ),
-        image_lengths=first(index.image_lengths, images),
-        image_centroids=first(index.image_centroids, disorders),
-        patient_centroids=first(index.patient_centroids, disorders),
-        image_sums=first(index.image_sums, disorders),
-        patient_sums=first(index.patient_sums, disorders),
-    )
+    images = disorders * IMAGES_PER_DISORDER
+    roster, rows = Roster.of_labels(islice(_labels(), images)), index.images
+    exact, codes, rounding = (first(each, images) for each in (rows.exact, rows.codes, rows.rounding))
+    counts = {name: shape[0] for name, shape, _ in matrices_of(images, disorders, index.encoder)}
+    others = {name: first(each, counts[name]) for name, each in index.others.items()}
+    return GalleryIndex(roster, index.encoder, RoundedRows(exact, codes, rounding, rows.alike), others)
 
 
 def _labels() -> Iterator[Label]:

@@ -45,7 +45,7 @@ def best_of(runs: int, *actions: Callable[[], object]) -> list[float]:
 
 def float32_index(index: GalleryIndex) -> tuple[Float32s, Float32s]:
     """What a ranking by exact rows alone would read: images and patient-weighted centroids."""
-    return index.images.exact[:], index.patient_centroids[:]
+    return index.images.exact[:], index.centroids("patient").exact[:]
 
 
 def reader(*matrices: Floats) -> Callable[[], object]:

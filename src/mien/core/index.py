@@ -223,12 +223,15 @@ class GalleryIndex:
     roster: Roster
     encoder: Encoder
     images: RoundedRows
-    image_centroids: Rows  # (disorders, width): float32
-    patient_centroids: Rows
-    image_lengths: Rows  # (images, representations): float64
-    image_sums: Rows  # (disorders, 2, representations * dimensions), float64: what these centroids are means of
-    patient_sums: Rows
+    others: Mapping[str, Rows]  # lengths of the images, centroids and their sums, by their names in `matrices_of`
     _centroids: dict[CentroidKind, RoundedRows] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, roster: Roster, encoder: Encoder, alike: Alike, matrices: Mapping[str, Rows]) -> GalleryIndex:
+        """The index that the matrices of `matrices_of` are."""
+        exact, codes, rounding, *others = matrices
+        images = RoundedRows(matrices[exact], matrices[codes], matrices[rounding], alike)
+        return cls(roster, encoder, images, {name: matrices[name] for name in others})
 
     def __repr__(self) -> str:
         return f"<GalleryIndex of {self.roster.sizes}, {self.encoder}>"
@@ -236,14 +239,12 @@ class GalleryIndex:
     def centroids(self, kind: CentroidKind) -> RoundedRows:
         """The disorders' centroids of one kind. They are few, and rounded once: that takes as long as ten queries."""
         if kind not in self._centroids:
-            exact = self.image_centroids if kind == "image" else self.patient_centroids
-            self._centroids[kind] = RoundedRows.of(exact[:])
+            self._centroids[kind] = RoundedRows.of(self.others[f"{kind}_centroid_rows"][:])
         return self._centroids[kind]
 
     def sum_of_disorder(self, disorder: int, kind: CentroidKind) -> ExactSum:
         """What a disorder's centroid is the mean of, to be added to that of other parts of a gallery."""
-        both = (self.image_sums if kind == "image" else self.patient_sums)[np.array([disorder])]
-        high, low = both.reshape(2, self.encoder.representations, -1)
+        high, low = self.others[f"{kind}_sums"][np.array([disorder])].reshape(2, self.encoder.representations, -1)
         counts = self.roster.images_of_disorder if kind == "image" else self.roster.patients_of_disorder
         return ExactSum(high, low, int(counts[disorder]))
 
@@ -255,14 +256,14 @@ class GalleryIndex:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
         representations = self.encoder.representations
         units = self.images.exact[images].reshape(len(images), representations, -1).astype(np.float64)
-        raw: Float64s = units * (self.image_lengths[images] * np.sqrt(representations))[:, :, np.newaxis]
+        raw: Float64s = units * (self.others["image_lengths"][images] * np.sqrt(representations))[:, :, np.newaxis]
         return raw
 
 
 def matrices_of(
     images: int, disorders: int, encoder: Encoder, alike: Alike = EACH
 ) -> Iterator[tuple[str, tuple[int, ...], type[np.generic]]]:
-    """Name, shape and type of all that an index consists of."""
+    """Name, shape and type of all that an index consists of; sums are what centroids are means of."""
     width = encoder.representations * encoder.dimensions
     yield "image_rows", (images, width), np.float32
     yield "image_codes", (images, width // alike[0]), np.int8
@@ -272,12 +273,6 @@ def matrices_of(
     yield "image_lengths", (images, encoder.representations), np.float64
     yield "image_sums", (disorders, 2, width), np.float64
     yield "patient_sums", (disorders, 2, width), np.float64
-
-
-def index_of_matrices(roster: Roster, encoder: Encoder, alike: Alike, matrices: Mapping[str, Rows]) -> GalleryIndex:
-    """The index that some matrices are."""
-    exact, codes, rounding, *others = (matrices[name] for name, _, _ in matrices_of(0, 0, encoder))
-    return GalleryIndex(roster, encoder, RoundedRows(exact, codes, rounding, alike), *others)
 
 
 def build_index(
@@ -309,7 +304,7 @@ def build_index(
             total = disorder_sum(raw, roster.patient_of_image[images], kind)
             matrices[f"{kind}_centroid_rows"][disorder] = total.unit_row
             matrices[f"{kind}_sums"][disorder] = total.high.reshape(-1), total.low.reshape(-1)
-    return index_of_matrices(roster, encoder, alike, matrices)
+    return GalleryIndex.of(roster, encoder, alike, matrices)
 
 
 def alike_views(roster: Roster, encoder: Encoder, read: Callable[[Ints], Floats]) -> Alike:

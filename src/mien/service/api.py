@@ -147,7 +147,7 @@ def disorder_document(gallery: Gallery, disorder_id: str) -> dict[str, Any]:
     place = gallery.roster.disorder_of_id.get(disorder_id)
     if place is None:
         raise Problem(404, "unknown-disorder", f"the gallery holds no disorder {shown(disorder_id)}")
-    rows = gallery.index.patient_centroids[:]
+    rows = gallery.index.centroids("patient").exact[:]
     order = np.argsort(mean_cosine_distance(rows[place : place + 1], rows)[0], kind="stable").tolist()
     alike = [gallery.roster.disorders[other].disorder_id for other in order if other != place]
     entry = disorder_entry(gallery.roster, place)

@@ -29,7 +29,7 @@ def disorder_map(index: GalleryIndex) -> dict[str, Place]:
     disorders = index.roster.disorders
     if len(disorders) < FEWEST:
         return {}
-    places = tsne_positions(index.patient_centroids[:], SEED)
+    places = tsne_positions(index.centroids("patient").exact[:], SEED)
     return {disorder.disorder_id: place for disorder, place in zip(disorders, places, strict=True)}
 
 

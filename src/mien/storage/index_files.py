@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from mien.core.arrays import Floats, Ints, Rows
 from mien.core.embeddings import Encoder
-from mien.core.index import GalleryIndex, build_index, index_of_matrices, matrices_of
+from mien.core.index import GalleryIndex, build_index, matrices_of
 from mien.core.roster import Disorder, Roster
 from mien.errors import CorruptGalleryError
 from mien.storage.outputs import TEMPORARY, private_file, sync_directory
@@ -113,7 +113,7 @@ def read_index(directory: Path, generation: int, fingerprint: str, *, check_all:
             read = isinstance(matrix, np.ndarray)
             if (check_all or read) and _checksum(matrix) != described["checksums"][field]:
                 raise ValueError(f"{path.name} does not match its checksum")  # noqa: TRY301
-        return index_of_matrices(roster, encoder, (count, dimensions), matrices)
+        return GalleryIndex.of(roster, encoder, (count, dimensions), matrices)
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptGalleryError(f"{directory}: {error}") from error
 
