@@ -148,13 +148,13 @@ def without_nothing(of_answer: Ranking | RankedDisorder | RankedGene) -> dict[st
 
 def ranked(found: Found, disorders: Sequence[Disorder], top: int | None) -> Iterator[Ranking]:
     """Orders each query's disorders by (distance, disorder id), and attaches the evidence."""
-    pairs = found.pairs
-    distances = np.array([pairs.distance, pairs.evidence.nearest, pairs.evidence.centroid]).T
-    cell_of_pair = found.query_of_probe[pairs.probe] * len(disorders) + pairs.disorder
+    evidence = found.evidence
+    distances = np.array([found.distance, evidence.nearest, evidence.centroid]).T
+    cell_of_pair = found.query * len(disorders) + found.disorder
     by_cell = np.argsort(cell_of_pair, kind="stable")
     cells, first_pair = np.unique(cell_of_pair[by_cell], return_index=True)  # one per query and disorder
     fused = fuse_distances(distances[by_cell], first_pair)
-    closest = np.lexsort((pairs.evidence.nearest, cell_of_pair))[first_pair]  # of each cell's pairs
+    closest = np.lexsort((evidence.nearest, cell_of_pair))[first_pair]  # of each cell's pairs
 
     query = cells // len(disorders)
     order = np.lexsort((cells, fused[:, 0], query))
@@ -165,9 +165,9 @@ def ranked(found: Found, disorders: Sequence[Disorder], top: int | None) -> Iter
         (place + 1).tolist(),
         [disorders[place] for place in (cells[order] % len(disorders)).tolist()],
         map(tuple, fused[order].tolist()),
-        [pairs.who[pair] for pair in shown.tolist()],
-        pairs.evidence.gallery_images[shown].tolist(),
-        pairs.evidence.gallery_patients[shown].tolist(),
+        [found.who[pair] for pair in shown.tolist()],
+        evidence.gallery_images[shown].tolist(),
+        evidence.gallery_patients[shown].tolist(),
         strict=True,
     )
     made = (

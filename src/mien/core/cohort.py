@@ -9,12 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from mien.core.arrays import Float32s, Floats, Ints
-from mien.core.embeddings import Encoder, are_normalised, as_embeddings, check_embeddings, unit_rows
+from mien.core.arrays import Float32s, Float64s, Floats, Ints
+from mien.core.embeddings import Encoder, as_embeddings, check_lengths, embedding_lengths, unit_rows
 from mien.core.index import GalleryIndex, build_index
 from mien.core.method import fuse_embeddings
 from mien.core.roster import Disorder, Label, Roster
 from mien.errors import InvalidCohortError, require, shown, shown_ids
+
+ROUNDING_OF_LENGTHS = 1e-3  # numbers of half precision, the coarsest in use, move a length of one by 2 ** -11 at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +49,12 @@ class Encodings:
         return cls(tuple(image_ids), shaped, encoder or Encoder(*shaped.shape[1:]), ids_are_file_names)
 
     def __post_init__(self) -> None:
-        check_embeddings(self.image_ids, self.embeddings)
-        Encoder(*self.embeddings.shape[1:]).require_same(self.encoder, here="the array", there="its description")
+        shape = self.embeddings.shape
+        if len(shape) != 3 or shape[0] != len(self.image_ids) or 0 in shape[1:]:
+            wanted = "(images, representations, dimensions)"
+            raise InvalidCohortError(f"embeddings of shape {shape} for {len(self.image_ids)} images: expected {wanted}")
+        check_lengths(self.image_ids, self.lengths)
+        Encoder(*shape[1:]).require_same(self.encoder, here="the array", there="its description")
         for image_id in self.image_ids:
             require(image_id, str, "image id", "a text, as ids are")
         if len(set(self.image_ids)) < len(self.image_ids):
@@ -59,9 +65,20 @@ class Encodings:
         return f"<Encodings of {len(self.image_ids):,} images, {self.encoder}>"
 
     @cached_property
+    def lengths(self) -> Float64s:
+        """Of the embeddings (images, representations)."""
+        return embedding_lengths(self.embeddings)
+
+    @property
     def normalised(self) -> bool:
-        """Whether whoever encoded the images cut all lengths to one."""
-        return are_normalised(self.embeddings)
+        """Whether whoever encoded the images cut all lengths to one, to the rounding of half precision.
+
+        >>> Encodings.of(["1"], np.array([[[0.6, 0.8], [1, 0]]])).normalised
+        True
+        >>> Encodings.of(["1"], np.array([[[0.6, 0.8], [2, 0]]])).normalised
+        False
+        """
+        return bool(self.image_ids and (np.abs(self.lengths - 1) <= ROUNDING_OF_LENGTHS).all())
 
     @cached_property
     def unit_rows(self) -> Float32s:
@@ -72,9 +89,8 @@ class Encodings:
         """Some of the images, each once, in the order asked for; they are checked already."""
         chosen = np.asarray(rows, dtype=np.intp)
         some, ids = object.__new__(Encodings), tuple(self.image_ids[row] for row in chosen.tolist())
-        some.__dict__.update(vars(self), image_ids=ids, embeddings=self.embeddings[chosen])
-        if "unit_rows" in self.__dict__:
-            some.__dict__["unit_rows"] = self.unit_rows[chosen]
+        of_each = {name: value[chosen] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        some.__dict__.update(vars(self), image_ids=ids, **of_each)
         return some
 
 

@@ -12,8 +12,7 @@ from mien.core.arrays import Float32s, Float64s, Floats
 from mien.errors import EncoderMismatchError, InvalidCohortError, WrongArgumentError, shown
 
 VIEWS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (flip, gray) of each model's representations, in their order
-ROWS_PER_BLOCK = 256  # whose lengths are looked at
-ROUNDING_OF_LENGTHS = 1e-3  # numbers of half precision, the coarsest in use, move a length of one by 2 ** -11 at most
+ROWS_PER_BLOCK = 256  # that are held in float64
 
 
 def representation_name(model: str, flip: int | str, gray: int | str) -> str:
@@ -91,44 +90,22 @@ def as_embeddings(values: Floats) -> Float32s:
         return np.ascontiguousarray(values[:, np.newaxis, :] if values.ndim == 2 else values, dtype=np.float32)
 
 
-def check_embeddings(image_ids: Sequence[str], embeddings: Float32s) -> None:
-    """Refuses embeddings without a direction, naming the image."""
-    if embeddings.ndim != 3 or len(embeddings) != len(image_ids) or 0 in embeddings.shape[1:]:
-        raise InvalidCohortError(
-            f"embeddings of shape {embeddings.shape} for {len(image_ids)} images: "
-            "expected (images, representations, dimensions)"
-        )
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.vecdot(embeddings, embeddings)
-    for image in np.flatnonzero(~(np.isfinite(squares) & (squares > 0)).all(axis=1)).tolist():
-        # float32 squares overflow and vanish early: a second look decides
-        lengths = embedding_lengths(embeddings[image : image + 1])
-        for bad, what in (
-            (~np.isfinite(lengths), "a value that is not a finite number in the embedding"),
-            (lengths == 0, "an embedding of length zero"),
-        ):
-            if bad.any():
-                place = f"image {shown(image_ids[image])}, representation {int(np.argmax(bad)) + 1}"
-                raise InvalidCohortError(f"{what} of {place}: re-encode it or drop it")
+def check_lengths(image_ids: Sequence[str], lengths: Float64s) -> None:
+    """Refuses embeddings without a direction, naming the image; `lengths` is (images, representations)."""
+    for image, representation in np.argwhere(~(np.isfinite(lengths) & (lengths > 0)))[:1].tolist():
+        zero = lengths[image, representation] == 0
+        what = "an embedding of length zero" if zero else "a value that is not a finite number in the embedding"
+        place = f"image {shown(image_ids[image])}, representation {representation + 1}"
+        raise InvalidCohortError(f"{what} of {place}: re-encode it or drop it")
 
 
 def embedding_lengths(embeddings: Floats) -> Float64s:
     """Euclidean lengths (images, representations) of raw embeddings, in float64 so that no square overflows."""
-    wide = embeddings.astype(np.float64, copy=False)
-    lengths: Float64s = np.sqrt(np.vecdot(wide, wide))
+    lengths = np.empty(embeddings.shape[:2])
+    for start in range(0, len(embeddings), ROWS_PER_BLOCK):
+        wide = embeddings[start : start + ROWS_PER_BLOCK].astype(np.float64, copy=False)
+        lengths[start : start + ROWS_PER_BLOCK] = np.sqrt(np.vecdot(wide, wide))
     return lengths
-
-
-def are_normalised(embeddings: Floats) -> bool:
-    """Whether each representation of each image has length one, to the rounding of half precision.
-
-    >>> are_normalised(np.array([[[0.6, 0.8], [1.0, 0.0]]])), are_normalised(np.array([[[0.6, 0.8], [2.0, 0.0]]]))
-    (True, False)
-    """
-    blocks = (embeddings[start : start + ROWS_PER_BLOCK] for start in range(0, len(embeddings), ROWS_PER_BLOCK))
-    return len(embeddings) > 0 and all(
-        bool((np.abs(embedding_lengths(block) - 1) <= ROUNDING_OF_LENGTHS).all()) for block in blocks
-    )
 
 
 def unit_rows(embeddings: Floats, whose: str | None = None) -> Float64s:

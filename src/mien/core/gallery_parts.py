@@ -84,7 +84,7 @@ class Question(NamedTuple):
     query_of_probe: Ints  # sorted
     photos: Ints  # of the query, of each probe
     own_patients: tuple[tuple[str, ...], ...]  # of each query: they are left out
-    lost: tuple[tuple[int, str], ...]  # query and disorder id, where a disorder loses images with the own patients
+    lost: Sequence[tuple[int, str]]  # query and disorder id, where a disorder loses images with the own patients
     centroid: CentroidKind
 
     @property

@@ -123,22 +123,15 @@ class AskedQuery(NamedTuple):
     own_patients: Mapping[str, Sequence[str]]  # their disorders, by patient id
 
 
-class MeasuredPairs(NamedTuple):
-    """Probes and disorders that were measured, in the order (probe, disorder), with all that an answer says of them."""
+class Found(NamedTuple):
+    """What a search found for some queries: pairs of a probe and a disorder that were measured, in this order."""
 
-    probe: Ints
+    asked: Sequence[AskedQuery]
+    query: Ints  # of each pair, by its number
     disorder: Ints
     distance: Floats  # by the method's score
     evidence: Evidence
     who: Sequence[tuple[str, str]]  # patient id and image id of the nearest image
-
-
-class Found(NamedTuple):
-    """What a search found for some queries."""
-
-    asked: Sequence[AskedQuery]
-    query_of_probe: Ints
-    pairs: MeasuredPairs
     estimates: Estimates | None  # for all disorders, if they were wanted
 
 
@@ -210,8 +203,9 @@ class Searcher:
                 if not of_query.any():
                     whose = f"the own patient of {asked.query}"
                     raise EmptyGalleryError(f"every gallery image belongs to {whose}: nothing to rank")
-            pairs = self._measure(scanned, method, *np.nonzero(shortlist[question.query_of_probe]))
-            yield Found(batch, question.query_of_probe, pairs, estimates)
+            probe, disorder = np.nonzero(shortlist[question.query_of_probe])
+            measured = self._measure(scanned, method, probe, disorder)
+            yield Found(batch, question.query_of_probe[probe], disorder, *measured, estimates)
 
     def estimates(self, queries: Sequence[AskedQuery], method: Method) -> Iterator[Estimates]:
         """The evidence for every disorder, for a few queries at a time."""
@@ -249,11 +243,10 @@ class Searcher:
     def _question(self, batch: Sequence[AskedQuery], method: Method) -> Question:
         rows, query_of_probe = probe_rows([asked.query for asked in batch], method.fusion)
         photos = np.array([len(asked.query.encodings.image_ids) for asked in batch])
-        own = tuple(tuple(asked.own_patients) for asked in batch)
-        diseased = enumerate(chain.from_iterable(asked.own_patients.values()) for asked in batch)
-        lost = sorted({(query, disorder_id) for query, disorder_ids in diseased for disorder_id in disorder_ids})
+        own = [asked.own_patients for asked in batch]
+        lost = {(query, each) for query, of in enumerate(own) for each in chain.from_iterable(of.values())}
         centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
-        return Question(rows, query_of_probe, photos[query_of_probe], own, tuple(lost), centroid)
+        return Question(rows, query_of_probe, photos[query_of_probe], tuple(map(tuple, own)), sorted(lost), centroid)
 
     def _scan(
         self, question: Question, method: Method, *, fine: bool = False, estimate: bool = False
@@ -318,10 +311,7 @@ class Searcher:
             self._measure_centroids(scanned, *np.nonzero(left[query_of_probe]))
             left, likely = (left & these for these in scanned.candidates(method, top))
         if top is not None and np.count_nonzero(left) > SOME_LEFT * top * len(left):
-            probe, disorder = np.nonzero(likely[query_of_probe])
-            nearest, mean, _ = self._nearest(scanned, probe, disorder)
-            scanned.bounds.nearest[:, probe, disorder] = nearest
-            scanned.bounds.nearest_mean[:, probe, disorder] = mean
+            self._measure_nearest(scanned, *np.nonzero(likely[query_of_probe]))
             left &= scanned.candidates(method, top)[0]
         return left
 
@@ -332,22 +322,23 @@ class Searcher:
         measured = self.centroids(scanned.question.centroid).distances(disorder, scanned.question.rows, probe)
         scanned.bounds.centroid[:, probe, disorder] = measured
 
-    def _measure(self, scanned: ScannedGallery, method: Method, probe: Ints, disorder: Ints) -> MeasuredPairs:
-        """Exact distances of probes and disorders of a shortlist, and the score of them."""
+    def _measure(
+        self, scanned: ScannedGallery, method: Method, probe: Ints, disorder: Ints
+    ) -> tuple[Floats, Evidence, list[tuple[str, str]]]:
+        """The score of pairs of a shortlist, exact evidence of them, and who is on the nearest image."""
         if not method.scoring.centroid:  # it is shown
             self._measure_centroids(scanned, probe, disorder)
-        nearest, mean, who = self._nearest(scanned, probe, disorder)
-        images, patients = (of[probe, disorder] for of in scanned.bounds[3:5])
-        centroid = scanned.bounds.centroid[0, probe, disorder]
-        evidence = Evidence(nearest, mean, centroid, images, patients, scanned.question.photos[probe])
+        who = self._measure_nearest(scanned, probe, disorder)
+        found, photos = scanned.bounds, scanned.question.photos[probe]
+        nearest, mean, centroid = (of[0, probe, disorder] for of in (found.nearest, found.nearest_mean, found.centroid))
+        images, patients = (of[probe, disorder] for of in (found.gallery_images, found.gallery_patients))
+        evidence = Evidence(nearest, mean, centroid, images, patients, photos)
         scored = np.asarray(method.distance(evidence))
         method.require_rising(scored, scored)
-        return MeasuredPairs(probe, disorder, scored, evidence, who)
+        return scored, evidence, who
 
-    def _nearest(
-        self, scanned: ScannedGallery, probe: Ints, disorder: Ints
-    ) -> tuple[Float64s, Float64s, list[tuple[str, str]]]:
-        """Exact distances to the nearest image, and to the mean of those that count; who is on the nearest one."""
+    def _measure_nearest(self, scanned: ScannedGallery, probe: Ints, disorder: Ints) -> list[tuple[str, str]]:
+        """Distances to the nearest image, and to the mean of those that count; returns who is on the nearest one."""
         threshold = np.full_like(scanned.threshold, -np.inf)
         threshold[probe, disorder] = scanned.threshold[probe, disorder]
         places, measure = self.disorders_of_parts, partial(measure_part, question=scanned.question)
@@ -370,8 +361,10 @@ class Searcher:
         counted = places_in_runs(pair) < scanned.neighbours.ravel()[pair]
         pair, distance = pair[counted], distance[counted]
         start = np.flatnonzero(run_starts(pair))
+        scanned.bounds.nearest[:, probe, disorder] = distance[start]
         means = np.add.reduceat(distance, start) / scanned.neighbours[probe, disorder]
-        return distance[start], means, [who[each] for each in pair[start].tolist()]
+        scanned.bounds.nearest_mean[:, probe, disorder] = means
+        return [who[each] for each in pair[start].tolist()]
 
 
 def probe_rows(queries: Sequence[Query], fusion: str) -> tuple[Float32s, Ints]:

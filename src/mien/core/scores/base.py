@@ -95,40 +95,27 @@ class Score:
 
         Gives a checksum of what it made of this evidence: that of an edited score is another.
         """
+        evidence = _tried_evidence(centroid=self.centroid is not None)
         try:
             ones = np.ones_like(TRIED_COUNTS)
             counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments) if self.neighbours else ones, float)
-            columns = [self._tried(varied, arguments) for varied in DISTANCES[: 3 if self.centroid else 2]]
-        except InvalidMethodError:
-            raise
+            found = np.asarray(self.combine(evidence, **arguments), float)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             raise InvalidMethodError(f"score {self.name!r} cannot be computed: {problem}") from error
+        if found.shape != evidence.nearest.shape or not np.isfinite(found).all():
+            raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
         if counted.shape != TRIED_COUNTS.shape or (counted % 1 != 0).any() or (np.diff(counted) < 0).any():
             raise InvalidMethodError(
                 f"score {self.name!r}: neighbours must give whole numbers, of more images never fewer"
             )
-        for varied, found in zip(DISTANCES, columns, strict=False):
-            if (np.diff(found) < 0).any():
+        for varied, distances in zip(DISTANCES, found, strict=False):
+            if (np.diff(distances) < 0).any():
                 raise InvalidMethodError(
                     f"score {self.name!r} falls when the distance {varied!r} rises: it must not, smaller is closer"
                 )
-        values = (np.concatenate([counted, *map(np.ravel, columns)]) + 0.0).tolist()  # no zero with a sign
+        values = (np.concatenate([counted, found.ravel()]) + 0.0).tolist()  # no zero with a sign
         return crc32(" ".join(f"{value:.6g}" for value in values).encode())
-
-    def _tried(self, varied: str, arguments: Mapping[str, float]) -> Floats:
-        """Distances (other evidence, tried distances) where one distance varies."""
-        others = np.repeat([[0.2], [0.7], [1.1]], len(TRIED), axis=1)
-        given = dict.fromkeys(DISTANCES, others) | {varied: np.tile(TRIED, (len(others), 1))}
-        if self.centroid is None:
-            given["centroid"] = np.full_like(others, np.nan)  # it must not be looked at
-        evidence = Evidence(**given, gallery_images=IMAGES, gallery_patients=(IMAGES + 1) // 2, photos=PHOTOS)
-        for array in evidence:
-            array.flags.writeable = False
-        found = np.asarray(self.combine(evidence, **arguments), float)
-        if found.shape != others.shape or not np.isfinite(found).all():
-            raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
-        return found
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -137,3 +124,16 @@ class Score:
 
     def __repr__(self) -> str:
         return f"<Score {self.name}>"
+
+
+def _tried_evidence(*, centroid: bool) -> Evidence:
+    """Evidence (varied distance, other evidence, tried distance) in which one distance after the other varies."""
+    varied = DISTANCES if centroid else DISTANCES[:2]
+    others, tried = np.repeat([[0.2], [0.7], [1.1]], len(TRIED), axis=1), np.tile(TRIED, (3, 1))
+    given = {name: np.stack([tried if name == each else others for each in varied]) for name in DISTANCES}
+    if not centroid:
+        given["centroid"] = np.full_like(given["nearest"], np.nan)  # it must not be looked at
+    evidence = Evidence(**given, gallery_images=IMAGES, gallery_patients=(IMAGES + 1) // 2, photos=PHOTOS)
+    for array in evidence:
+        array.flags.writeable = False
+    return evidence
