@@ -29,6 +29,11 @@ def written_to(evidence):
         "yes or no": (lambda: Score("s", lambda e: e.nearest < 1), "falls when"),
         "no such field": (lambda: Score("s", lambda e: e.closest), "cannot be computed: AttributeError"),
         "no keyword": (lambda: Score("s", lambda e: e.nearest, (WEIGHT,)), "cannot be computed: TypeError"),
+        "how much closer than others": (
+            lambda: Score("s", lambda e: e.nearest - e.nearest.mean(axis=-1, keepdims=True)),
+            "looks at other queries or disorders",
+        ),
+        "by rank": (lambda: Score("s", lambda e: e.nearest.argsort(axis=-1)), "looks at other queries or disorders"),
         "writes": (lambda: Score("s", written_to), "cannot be computed: ValueError: assignment destination"),
         "one parameter": (lambda: Score("s", mixed, WEIGHT), "parameters is a tuple"),
         "a list": (lambda: Score("s", mixed, [WEIGHT]), "parameters is a tuple"),

@@ -21,7 +21,10 @@ IMAGES, PHOTOS = np.array([[1], [4], [300]]), np.array([[1], [3], [2]])  # besid
 
 
 class Evidence(NamedTuple):
-    """What is known of queries and disorders, in arrays that broadcast to (queries, disorders)."""
+    """What is known of queries and disorders, in arrays that broadcast to (queries, disorders).
+
+    One more axis may stand in front: lower and upper bounds of the distances.
+    """
 
     nearest: Floats  # distance to the nearest image of the disorder
     nearest_mean: Floats  # mean distance to its k nearest images, k as the score says
@@ -100,11 +103,16 @@ class Score:
             ones = np.ones_like(TRIED_COUNTS)
             counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments) if self.neighbours else ones, float)
             found = np.asarray(self.combine(evidence, **arguments), float)
+            alone = self.combine(Evidence._make(array[..., -1:, -1:] for array in evidence), **arguments)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             raise InvalidMethodError(f"score {self.name!r} cannot be computed: {problem}") from error
         if found.shape != evidence.nearest.shape or not np.isfinite(found).all():
             raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
+        if not np.allclose(found[..., -1:, -1:], alone, atol=1e-9):
+            raise InvalidMethodError(
+                f"score {self.name!r} looks at other queries or disorders: combine sees one by one"
+            )
         if counted.shape != TRIED_COUNTS.shape or (counted % 1 != 0).any() or (np.diff(counted) < 0).any():
             raise InvalidMethodError(
                 f"score {self.name!r}: neighbours must give whole numbers, of more images never fewer"
