@@ -28,6 +28,7 @@ Answer = TypeVar("Answer")
 Combined = TypeVar("Combined")
 SAME_PHOTO = 1e-4  # a distance far below that of any two photos, and far above what is lost in encoding one twice
 PATIENTS_NAMED = 3  # nearest patients of a disorder that are named
+NOBODY: Ints = np.zeros(0, np.intp)
 
 
 class Parts(Protocol[Part_co]):
@@ -83,8 +84,7 @@ class Question(NamedTuple):
     rows: Float32s  # (probes, width)
     query_of_probe: Ints  # sorted
     photos: Ints  # of the query, of each probe
-    own_patients: tuple[tuple[str, ...], ...]  # of each query: they are left out
-    lost: Sequence[tuple[int, str]]  # query and disorder id, where a disorder loses images with the own patients
+    own_patients: Sequence[Mapping[str, Sequence[str]]]  # of each query, with their disorders: they are left out
     centroid: CentroidKind
 
     @property
@@ -243,8 +243,8 @@ def _rests(
     index: GalleryIndex, question: Question, own: Sequence[Sequence[int]]
 ) -> Iterator[tuple[tuple[int, str], RestOfDisorder]]:
     roster = index.roster
-    for query, disorder_id in question.lost:
-        if disorder_id in roster.disorder_of_id:
+    for query, patients_left_out in enumerate(question.own_patients):
+        for disorder_id in {*chain.from_iterable(patients_left_out.values())} & roster.disorder_of_id.keys():
             images = roster.images_with(roster.disorder_of_id[disorder_id])
             patients = roster.patient_of_image[images]
             kept = ~np.isin(patients, own[query])
@@ -276,25 +276,19 @@ def _nearest_patients(
     index: GalleryIndex, rows: Float32s, own_here: list[int], disorder_id: str
 ) -> list[NearestPatient]:
     roster = index.roster
-    if disorder_id not in roster.disorder_of_id:
+    images = roster.images_with(roster.disorder_of_id[disorder_id]) if disorder_id in roster.disorder_of_id else NOBODY
+    images = images[~np.isin(roster.patient_of_image[images], own_here)]
+    if not len(images):
         return []
-    images = roster.images_with(roster.disorder_of_id[disorder_id])
-    if own_here:
-        images = images[~np.isin(roster.patient_of_image[images], own_here)]
-    patients, first_image = np.unique(roster.patient_of_image[images], return_index=True)
-    if len(patients) > PATIENTS_NAMED:
-        lower, upper = scan(index.images, rows, only=images).min(axis=2)
-        of_patients = np.partition(np.minimum.reduceat(upper, first_image), PATIENTS_NAMED - 1)
-        images = images[lower <= of_patients[PATIENTS_NAMED - 1]]
+    lower, upper = scan(index.images, rows, only=images).min(axis=2)
+    of_patients = np.minimum.reduceat(upper, np.flatnonzero(run_starts(roster.patient_of_image[images])))
+    images = images[lower <= np.sort(of_patients)[:PATIENTS_NAMED][-1]]
     image, probe = np.divmod(np.arange(len(images) * len(rows)), len(rows))
     distances = index.images.distances(images[image], rows, probe).reshape(len(images), len(rows)).min(axis=1)
-    nearest: dict[int, NearestPatient] = {}
-    for place in np.argsort(distances, kind="stable").tolist():  # stable: ties go to the first by (patient, image)
-        patient = int(roster.patient_of_image[images[place]])
-        nearest.setdefault(patient, NearestPatient(*_who(roster, images[place]), float(distances[place])))
-        if len(nearest) == PATIENTS_NAMED:
-            break
-    return list(nearest.values())
+    order = np.argsort(distances, kind="stable")  # ties go to the first by (patient, image)
+    _, first_of_patient = np.unique(roster.patient_of_image[images[order]], return_index=True)
+    chosen = order[np.sort(first_of_patient)[:PATIENTS_NAMED]].tolist()
+    return [NearestPatient(*_who(roster, images[each]), float(distances[each])) for each in chosen]
 
 
 @dataclass(frozen=True, eq=False)

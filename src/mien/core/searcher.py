@@ -244,9 +244,8 @@ class Searcher:
         rows, query_of_probe = probe_rows([asked.query for asked in batch], method.fusion)
         photos = np.array([len(asked.query.encodings.image_ids) for asked in batch])
         own = [asked.own_patients for asked in batch]
-        lost = {(query, each) for query, of in enumerate(own) for each in chain.from_iterable(of.values())}
         centroid = method.scoring.centroid or "patient"  # it is shown, whether or not it counts
-        return Question(rows, query_of_probe, photos[query_of_probe], tuple(map(tuple, own)), sorted(lost), centroid)
+        return Question(rows, query_of_probe, photos[query_of_probe], own, centroid)
 
     def _scan(
         self, question: Question, method: Method, *, fine: bool = False, estimate: bool = False
