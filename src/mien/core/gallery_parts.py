@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from mien.core.arrays import Float32s, Float64s, Ints
+from mien.core.arrays import Bools, Float32s, Float64s, Ints
 from mien.core.centroids import CentroidKind, ExactSum, added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import Encoder
 from mien.core.index import GalleryIndex, measured_rounding, scan
-from mien.core.roster import Disorder, Roster, run_starts
+from mien.core.roster import Disorder, Roster, places_in_runs, run_starts
 
 Part = TypeVar("Part")
 Part_co = TypeVar("Part_co", covariant=True)
@@ -145,11 +145,12 @@ def scan_part(index: GalleryIndex, question: Question, slots: Ints, *, fine: boo
 
 
 def measure_part(
-    index: GalleryIndex, question: Question, threshold: Float32s, lower_of_labels: Float32s | None
+    index: GalleryIndex, question: Question, threshold: Float32s, neighbours: Ints, lower_of_labels: Float32s | None
 ) -> MeasuredPart:
-    """Exact distances of all images whose lower bounds are within the threshold (disorders, probes).
+    """Exact distances of the images that can be among so many nearest ones (disorders, probes) of a disorder.
 
-    It is minus infinity where nobody asks. Without `lower_of_labels`, the disorders asked for are scanned again.
+    Their lower bounds are within the threshold, which is minus infinity where nobody asks. The likely ones are measured
+    first: what cannot be as near as these is not. Without `lower_of_labels`, the disorders asked for are scanned again.
     """
     roster = index.roster
     asked = np.isfinite(threshold).any(axis=1)
@@ -160,14 +161,24 @@ def measure_part(
     else:
         lower = _scan_labels(index, question, _own_patients_here(roster, question), labels)[0]
     near, probe = np.nonzero(lower <= threshold[disorder])
-    label, disorder = labels[near], disorder[near]
-    distance = index.images.distances(roster.image_of_label[label], question.rows, probe)
-    order = np.lexsort((label, distance, disorder, probe))  # labels of a disorder are sorted by (patient id, image id)
-    label, disorder, probe, distance = label[order], disorder[order], probe[order], distance[order]
-    nearest = label[run_starts(probe) | run_starts(disorder)]
-    return MeasuredPart(
-        probe, disorder, distance, [_who(roster, each) for each in roster.image_of_label[nearest].tolist()]
-    )
+    label, disorder, lower = labels[near], disorder[near], lower[near, probe]
+    order = np.lexsort((lower, disorder, probe))
+    label, disorder, probe, lower = label[order], disorder[order], probe[order], lower[order]
+    distance = np.full(len(label), np.inf)
+
+    def measure(some: Bools) -> None:
+        distance[some] = index.images.distances(roster.image_of_label[label[some]], question.rows, probe[some])
+
+    pair = probe * len(roster.disorders) + disorder
+    likely = places_in_runs(pair) < neighbours[disorder, probe]
+    measure(likely)
+    first = run_starts(pair)
+    farthest = np.maximum.reduceat(np.where(likely, distance, 0), np.flatnonzero(first))
+    measure(~likely & (lower <= farthest[np.cumsum(first) - 1]))
+    order = np.lexsort((label, distance, pair))  # labels of a disorder are sorted by (patient id, image id)
+    who = [_who(roster, image) for image in roster.image_of_label[label[order][first]].tolist()]
+    order = order[np.isfinite(distance[order])]
+    return MeasuredPart(probe[order], disorder[order], distance[order], who)
 
 
 def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[dict[str, list[str]]]:

@@ -340,9 +340,12 @@ class Searcher:
         """Distances to the nearest image, and to the mean of those that count; returns who is on the nearest one."""
         threshold = np.full_like(scanned.threshold, -np.inf)
         threshold[probe, disorder] = scanned.threshold[probe, disorder]
+        neighbours = scanned.neighbours.T
         places, measure = self.disorders_of_parts, partial(measure_part, question=scanned.question)
         asks = [
-            partial(measure, threshold=threshold.T[here], lower_of_labels=part.lower_of_labels)
+            partial(
+                measure, threshold=threshold.T[here], neighbours=neighbours[here], lower_of_labels=part.lower_of_labels
+            )
             for here, part in zip(places, scanned.parts, strict=True)
         ]
         pairs, distances = [], []
