@@ -119,7 +119,7 @@ def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
     images = disorders * IMAGES_PER_DISORDER
 
     def first(rows: Rows, count: int) -> Rows:
-        return rows.first(count) if isinstance(rows, FileRows) else rows[:count]
+        return FileRows(rows.path, (count, *rows.shape[1:]), rows.dtype) if isinstance(rows, FileRows) else rows[:count]
 
     rows = index.images
     return replace(
