@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -48,8 +48,8 @@ def print_line(line: str) -> None:
     console().print(line, soft_wrap=True)
 
 
-def print_result(document: dict[str, Any], *parts: str | Table, as_json: bool) -> None:
-    """Prints a result on stdout, as one JSON document or as lines and tables for people."""
+def print_result(document: dict[str, Any], *parts: RenderableType, as_json: bool) -> None:
+    """Prints a result on stdout, as one JSON document or for people: lines, tables, and texts that are wrapped."""
     if as_json:
         print_json(document)
     else:
