@@ -180,3 +180,12 @@ def test_a_reader_who_has_enough_is_no_error(command):
         )
     assert ended.stderr == b""
     assert ended.returncode == 141
+
+
+def test_a_name_that_looks_like_markup_is_printed_as_it_is(mien, tmp_path):
+    log = tmp_path / "x[" / "b].jsonl"
+    log.parent.mkdir()
+    log.touch()
+    code, out, err = mien("audit", "verify", log)
+    assert (code, err) == (0, "")
+    assert f"{log}: 0 lines, none changed" in out

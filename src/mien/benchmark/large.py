@@ -114,7 +114,7 @@ def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
     """The gallery of the first disorders alone: their images stand first."""
 
     def first(rows: Rows, count: int) -> Rows:
-        return rows.first(count) if isinstance(rows, FileRows) else rows[:count]
+        return FileRows(rows.path, (count, *rows.shape[1:]), rows.dtype) if isinstance(rows, FileRows) else rows[:count]
 
     images = disorders * IMAGES_PER_DISORDER
     roster, rows = Roster.of_labels(islice(_labels(), images)), index.images

@@ -27,5 +27,6 @@ def verify(
     from mien.service.audit import verify_log  # noqa: PLC0415 FastAPI is heavy
 
     last, _ = verify_log(log, head=head)
-    words = f"{log}: {last.number:,} lines, none changed\nnote the last hash elsewhere: {last.hash}"
-    show.print_result({"lines": last.number, "head": last.hash}, words, as_json=json)
+    words = f"{show.printable(str(log))}: {last.number:,} lines, none changed"
+    note = f"note the last hash elsewhere: {last.hash}"
+    show.print_result({"lines": last.number, "head": last.hash}, words, note, as_json=json)

@@ -23,7 +23,10 @@ def bench(
         for line in benchmarks(size):
             lines.append(line)
             report(len(lines), line_count(size))
-    if json:
-        show.print_json({"lines": [{**line._asdict(), "ratio": line.ratio} for line in lines]})
-    else:
-        show.print_benchmarks(lines)
+    table = show.table_of(["", "found", "compared with", "there", "ratio", "wanted"], {"", "compared with", "wanted"})
+    for line in lines:
+        scale, unit = (1000, "ms") if line.unit == "s" else (1, line.unit)
+        found, there = (f"{scale * amount:,.1f} {unit}" for amount in (line.amount, line.reference))
+        table.add_row(line.what, found, line.compared_with, there, f"[bold]{line.ratio:.3g}[/]", line.wanted)
+    document = {"lines": [{**line._asdict(), "ratio": line.ratio} for line in lines]}
+    show.print_result(document, table, as_json=json)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from mien.answers.combination import WEIGHT
 from mien.answers.ranking import percent
@@ -38,19 +40,16 @@ def combine(
     document["disorders"] = document["disorders"][:limit]
     if hpo is None:
         show.note(TWICE)
-    if json:
-        show.print_json(document)
-    else:
-        _print_combination(document)
+    show.print_result(document, *_for_people(document), as_json=json)
 
 
-def _print_combination(document: Mapping[str, Any]) -> None:
-    """Prints the joined list, with the part of each side."""
+def _for_people(document: Mapping[str, Any]) -> list[RenderableType]:
+    """The joined list, with the part of each side."""
     lirical = document["lirical"]
     left_out = f", {len(lirical['face_terms_left_out'])} face terms left out" if lirical["face_terms_left_out"] else ""
     version = show.printable(lirical["version"])
-    show.console().print(f"[bold]LIRICAL[/] {version}, weight {lirical['weight']:g}{left_out}")
-    show.console().print(f"Not in the gallery: {percent(document['none_of_these'])}\n")
+    source = f"[bold]LIRICAL[/] {version}, weight {lirical['weight']:g}{left_out}"
+    none = f"Not in the gallery: {percent(document['none_of_these'])}\n"
     headings = "", "disorder", "probability", "log10 ratio", "= face", "+ weight x LIRICAL", "rank by face"
     table = show.table_of(headings, {"disorder"}, apart=1)
     for line in document["disorders"]:
@@ -65,5 +64,4 @@ def _print_combination(document: Mapping[str, Any]) -> None:
             f"{other:.2f}" if "lirical" in line["known_to"] else "unknown",
             str(line["face_rank"] or ""),
         )
-    show.console().print(table)
-    show.console().print(f"\n[dim]{document['notice']}[/]")
+    return [source, none, table, Text.from_markup(f"\n[dim]{document['notice']}[/]")]

@@ -188,10 +188,7 @@ def _compare_sizes(dealt: list[list[Study]], gallery_patients: str, seed: int, *
     with show.progress("comparing") as report:
         rows = size_study(dealt, gallery_patients=gallery_patients, seed=seed, progress=report)
     document = beyond_paper_document(dealt[0][0], "sizes", rows, seed=seed)
-    if as_json:
-        show.print_json(document)
-    else:
-        show_study.print_sizes(rows)
+    show.print_result(document, *show_study.sizes_for_people(rows), as_json=as_json)
 
 
 def _measure_calibration(
@@ -221,11 +218,9 @@ def _measure_calibration(
 
         write_reliability(figure, points, simulated=dealt[0].simulated)
         show.note(f"{figure}: reliability")
-    if as_json:
-        document = beyond_paper_document(dealt[0], "calibration", rows, seed=seed)
-        show.print_json({**document, "coverage": coverage, "reliability": [point._asdict() for point in points]})
-    else:
-        show_study.print_calibration(rows, coverage)
+    document = beyond_paper_document(dealt[0], "calibration", rows, seed=seed)
+    document |= {"coverage": coverage, "reliability": [point._asdict() for point in points]}
+    show.print_result(document, *show_study.calibration_for_people(rows, coverage), as_json=as_json)
 
 
 def _groups_of(column: str, study: Study, cohort: Path | None) -> list[str | None]:

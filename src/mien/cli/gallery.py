@@ -110,10 +110,7 @@ def info(directory: Directory, json: options.JsonOption = False) -> None:
     """Show what a gallery holds."""
     gallery = Gallery.open(directory)
     document = gallery_document(gallery)
-    if json:
-        show.print_json(document)
-    else:
-        show.print_gallery(gallery, document)
+    show.print_result(document, show.gallery_table(gallery, document), as_json=json)
 
 
 @app.command()
@@ -152,10 +149,16 @@ def describe(
     with show.progress("storing"):
         generation = Gallery.describe(directory, descriptions.values())
     document = description_document(Gallery.open(directory))
-    if json:
-        show.print_json({"generation": generation, **document})
-    else:
-        show.print_description(f"{directory}, generation {generation}", document)
+    said = f"{document['described']:,} disorders described, {document['genes']:,} genes"
+    lines = [f"{show.printable(str(directory))}, generation {generation}: {said}"]
+    for name, what in (
+        ("without_gene", "have no gene"),
+        ("not_described", "are not described"),
+        ("not_in_gallery", "of the table are not in the gallery"),
+    ):
+        if ids := document[name]:
+            lines.append(show.printable(f"{len(ids):,} {what}: {shown_ids(ids)}"))
+    show.print_result({"generation": generation, **document}, *lines, as_json=json)
 
 
 @app.command()

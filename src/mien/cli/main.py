@@ -104,13 +104,12 @@ def called_command(arguments: list[str]) -> str:
     >>> called_command(["gallery", "build", "DIR", "--photos", "rank"])
     'mien gallery build'
     """
-    words, commands = ["mien"], [_command()]
+    words, command = ["mien"], _command()
     for word in arguments:
-        found = getattr(commands[-1], "commands", {}).get(word)
-        if found is None:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
             break
         words.append(word)
-        commands.append(found)
     return " ".join(words)
 
 

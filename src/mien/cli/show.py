@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from mien.answers.examination import DisorderEvidence
 from mien.answers.ranking import RankedDisorder, RankedGene, Ranking, answer_in_words, notice_for, percent
-from mien.benchmark.measure import Line
 from mien.core.method import Method
 from mien.errors import shown, shown_ids
 from mien.progress import Progress as ReportProgress
@@ -49,13 +48,13 @@ def print_line(line: str) -> None:
     console().print(line, soft_wrap=True)
 
 
-def print_result(document: dict[str, Any], *lines: str, as_json: bool) -> None:
-    """Prints a result on stdout, as one JSON document or as lines for people."""
+def print_result(document: dict[str, Any], *parts: RenderableType, as_json: bool) -> None:
+    """Prints a result on stdout, as one JSON document or for people: lines, tables, and texts that are wrapped."""
     if as_json:
         print_json(document)
     else:
-        for line in lines:
-            print_line(line)
+        for part in parts:
+            console().print(part, soft_wrap=isinstance(part, str))
 
 
 def table_of(headings: Iterable[str], words: Collection[str], *, title: str | None = None, apart: int = 2) -> Table:
@@ -245,7 +244,7 @@ def _summary(rankings: Sequence[Ranking]) -> Table:
     return table
 
 
-def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
+def gallery_table(gallery: Gallery, document: Mapping[str, Any]) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, value in {**document, "encoder": str(gallery.encoder or "none yet")}.items():
         if isinstance(value, dict):
@@ -255,27 +254,4 @@ def print_gallery(gallery: Gallery, document: dict[str, Any]) -> None:
         else:
             described = f"{value:,}" if isinstance(value, int) else str(value)
         table.add_row(name.replace("_", " "), printable(described))
-    console().print(table)
-
-
-def print_description(where: str, document: Mapping[str, Any]) -> None:
-    """Prints how many disorders of a gallery are described, and which are not."""
-    console().print(f"{printable(where)}: {document['described']:,} disorders described, {document['genes']:,} genes")
-    words = {
-        "without_gene": "have no gene",
-        "not_described": "are not described",
-        "not_in_gallery": "of the table are not in the gallery",
-    }
-    for name, what in words.items():
-        if ids := document[name]:
-            print_line(f"{len(ids):,} {what}: {escape(shown_ids(ids))}")
-
-
-def print_benchmarks(lines: Sequence[Line]) -> None:
-    headings = "", "found", "compared with", "there", "ratio", "wanted"
-    table = table_of(headings, {"", "compared with", "wanted"})
-    for line in lines:
-        scale, unit = (1000, "ms") if line.unit == "s" else (1, line.unit)
-        found, there = (f"{scale * amount:,.1f} {unit}" for amount in (line.amount, line.reference))
-        table.add_row(line.what, found, line.compared_with, there, f"[bold]{line.ratio:.3g}[/]", line.wanted)
-    console().print(table)
+    return table

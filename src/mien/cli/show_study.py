@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
+from rich.text import Text
 
 from mien.cli.show import SIMULATED, console, note, print_line, printable, table_of
 from mien.core.study import Study
@@ -75,8 +76,8 @@ def print_results(results: Sequence[Result], *, published: bool) -> None:
         console().print()
 
 
-def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> None:
-    """Prints how far probabilities can be trusted, a line for each test set and subgroup."""
+def calibration_for_people(rows: Sequence[CalibrationMeasures], coverage: float) -> tuple[Table, Text]:
+    """How far probabilities can be trusted, a line for each test set and subgroup."""
     measures = "patients", "top-1", "log-loss", "error", "covered", "set size", "AUROC none", "false ratios"
     table = table_of(["set", *measures], {"set"})
     for row in rows:
@@ -91,8 +92,7 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
             f"{row.auroc_none:.3f}",
             f"{row.false_ratios:.1f}",
         )
-    console().print(table)
-    console().print(
+    return table, Text.from_markup(
         "\n[dim]Patients whom the calibration has not seen; every disorder counts the same. Error: how far what was"
         " said of the first disorder is from how often it was right. Covered: prediction sets that hold the true"
         f" disorder, {100 * coverage:g} % wanted. AUROC: of none of these, with and without it in the gallery."
@@ -100,15 +100,14 @@ def print_calibration(rows: Sequence[CalibrationMeasures], coverage: float) -> N
     )
 
 
-def print_sizes(rows: Sequence[SizeStudyRow]) -> None:
-    """Prints the methods that use gallery sizes, compared with `full`."""
+def sizes_for_people(rows: Sequence[SizeStudyRow]) -> tuple[Table, Text]:
+    """The methods that use gallery sizes, compared with `full`."""
     words = "gallery patients", "method", "measure"
     table = table_of([*words, "value", "to full", "95 %: patients drawn", "and disorders"], words)
     for row in rows:
         gains = () if row.method == "full" else (f"{row.difference:+.2f}", _range(row[5:7]), _range(row[7:9]))
         table.add_row(row.gallery_patients, row.method, row.measure, f"{row.value:.2f}", *gains)
-    console().print(table)
-    console().print(f"\n[dim]{rows[0].patients:,} patients, dealt {rows[0].repeats} times.[/]")
+    return table, Text.from_markup(f"\n[dim]{rows[0].patients:,} patients, dealt {rows[0].repeats} times.[/]")
 
 
 def _range(of: Sequence[Any]) -> str:

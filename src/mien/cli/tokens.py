@@ -27,22 +27,15 @@ def add(
 ) -> None:
     """Give people a token each. It is printed once and stored nowhere."""
     tokens = add_people(file, names, [right.strip() for right in rights.split(",")])
-    if json:
-        show.print_json(tokens)
-    else:
-        for name, token in tokens.items():
-            typer.echo(f"{name} {token}")
+    show.print_result(tokens, *(show.printable(f"{name} {token}") for name, token in tokens.items()), as_json=json)
 
 
 @app.command("list")
 def list_people(file: FileArgument, json: options.JsonOption = False) -> None:
     """Name the people and their rights."""
     people = {name: [right for right in RIGHTS if right in person.rights] for name, person in read_people(file).items()}
-    if json:
-        show.print_json(people)
-    else:
-        for name, rights in people.items():
-            typer.echo(f"{name} {','.join(rights)}")
+    lines = (show.printable(f"{name} {','.join(rights)}") for name, rights in people.items())
+    show.print_result(people, *lines, as_json=json)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from mien.core.arrays import Float32s, Ints
 from mien.core.embeddings import Encoder
 from mien.core.roster import Disorder, Label, Roster
 from mien.errors import CorruptGalleryError, shown
-from mien.storage.database import as_bytes, fingerprint, path_of, read_document, state
+from mien.storage.database import as_bytes, fingerprint, path_of, state
 from mien.storage.descriptions import descriptions_of, with_given_name
 
 
@@ -38,7 +38,8 @@ def read_disorders(database: sqlite3.Connection) -> Iterator[tuple[Disorder, boo
 
 def read_roster(database: sqlite3.Connection) -> Roster:
     """Who is in the gallery; refuses damaged disorders, and a database in which rows are missing or were added."""
-    disorders, descriptions = {}, descriptions_of(read_document(database))
+    now = state(database)
+    disorders, descriptions = {}, descriptions_of(now.described)
     for disorder, sound in read_disorders(database):
         if not sound:
             who = f"disorder {shown(disorder.disorder_id)}"
@@ -49,7 +50,6 @@ def read_roster(database: sqlite3.Connection) -> Roster:
         " JOIN patient USING (patient_key) JOIN disorder USING (disorder_key)"
     )
     roster = Roster.of_labels((Label(*map(str, row)) for row in labels), disorders)
-    now = state(database)
     if (len(roster.image_ids), fingerprint(database) if now.generation else "") != (now.images, now.fingerprint):
         raise CorruptGalleryError(f"{path_of(database)}: rows are missing or were added: run 'mien gallery verify'")
     return roster

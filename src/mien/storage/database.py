@@ -209,7 +209,8 @@ def state(database: sqlite3.Connection) -> State:
     except (ValueError, TypeError, AttributeError) as error:
         raise _damaged(path, f"the encoder's description is damaged ({error})") from error
     learned = rows_if_any(database, "learned", "SELECT name, document FROM learned ORDER BY name")
-    beside = tuple(learned), read_document(database)
+    described = next(iter(rows_if_any(database, "described", "SELECT document, checksum FROM described")), None)
+    beside = tuple(learned), described
     return State(stored_format, generation, stored_fingerprint, bool(erasing), identity, images, *beside)
 
 
@@ -267,11 +268,6 @@ def has_table(database: sqlite3.Connection, table: str) -> bool:
 def rows_if_any(database: sqlite3.Connection, table: str, question: str, values: Sequence[str] = ()) -> list[Any]:
     """The rows that answer a question to a table; none where a gallery has no such table yet."""
     return database.execute(question, values).fetchall() if has_table(database, table) else []
-
-
-def read_document(database: sqlite3.Connection) -> StoredDocument | None:
-    """The descriptions of disorders as they are stored; None where nobody described them."""
-    return next(iter(rows_if_any(database, "described", "SELECT document, checksum FROM described")), None)
 
 
 def fingerprint(database: sqlite3.Connection) -> str:

@@ -140,10 +140,6 @@ class FileRows:
         self._descriptor = file.fileno()
         self.file_size = os.fstat(self._descriptor).st_size
 
-    def first(self, count: int) -> FileRows:
-        """The first rows alone."""
-        return FileRows(self.path, (count, *self.shape[1:]), self.dtype)
-
     def __len__(self) -> int:
         return self.shape[0]
 

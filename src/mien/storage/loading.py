@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mien.core.cohort import Cohort, Encodings, Query
 from mien.core.embeddings import Encoder
-from mien.errors import EncoderMismatchError, InvalidFileError, shown
+from mien.errors import InvalidFileError, shown
 from mien.progress import Progress, silent
-from mien.storage.formats.annotations import Annotations
+from mien.storage.formats.annotations import Annotations, EncodingsFile
 from mien.storage.formats.gmdb_tables import read_metadata
 
 
@@ -83,27 +83,6 @@ def _load(source: Source, progress: Progress, *, labelled: bool) -> tuple[Encodi
     return file.with_encoder_name(source.encoder_name), annotations, LeftOut(file.left_out, missing)
 
 
-@dataclass(frozen=True)
-class EncodingsFile:
-    """What an encodings file holds."""
-
-    encodings: Encodings
-    left_out: int  # images in the file that were not wanted
-    annotations: Annotations = field(default_factory=Annotations)  # only cohort tables have any
-
-    def missing(self, image_ids: Iterable[str]) -> tuple[str, ...]:
-        """Those of the images that have no encoding here."""
-        present = set(self.encodings.image_ids)
-        return tuple(image_id for image_id in image_ids if image_id not in present)
-
-    def with_encoder_name(self, name: str | None) -> Encodings:
-        """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
-        encoder = self.encodings.encoder
-        if encoder.name not in {None, name} and name is not None:
-            raise EncoderMismatchError(f"--encoder says {name}, the encodings file says {encoder.name}: drop one")
-        return replace(self.encodings, encoder=replace(encoder, name=name or encoder.name))
-
-
 def missing_encodings(path: Path, image_ids: Sequence[str], *, otherwise: str) -> InvalidFileError:
     """The error for labelled images that an encodings file lacks; `otherwise` is advice beside encoding them."""
     problems = [f"no encoding of image {shown(image_id)}" for image_id in image_ids]
@@ -148,17 +127,17 @@ def read_encodings(
     if start.startswith(b"PAR1"):
         from mien.storage.formats.cohort_parquet import read_cohort_parquet  # noqa: PLC0415 pyarrow is heavy
 
-        return EncodingsFile(*read_cohort_parquet(path, wanted, labelled=labelled))
+        return read_cohort_parquet(path, wanted, labelled=labelled)
     if start.startswith(b"\x1f\x8b"):
         raise InvalidFileError(path, ["it is compressed: unpack it first"])
     if start.startswith(b"\x80"):
         from mien.storage.formats.gm_arc_pickle import read_gm_arc_pickle  # noqa: PLC0415
 
-        return EncodingsFile(*read_gm_arc_pickle(path, wanted))
+        return read_gm_arc_pickle(path, wanted)
     if b"img_name" in start.split(b"\n")[0]:
         from mien.storage.formats.gm_arc_csv import read_gm_arc_csv  # noqa: PLC0415
 
-        return EncodingsFile(*read_gm_arc_csv(path, wanted, progress))
+        return read_gm_arc_csv(path, wanted, progress)
     from mien.storage.formats.cohort_csv import read_cohort_csv  # noqa: PLC0415
 
-    return EncodingsFile(*read_cohort_csv(path, wanted, labelled=labelled))
+    return read_cohort_csv(path, wanted, labelled=labelled)

@@ -6,10 +6,9 @@ numbers, or a list of such lists, one per representation. An image of a patient 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from mien.core.arrays import Float32s
 from mien.core.cohort import Encodings
 from mien.core.embeddings import Encoder
 from mien.core.roster import Disorder, Label
-from mien.errors import InvalidFileError, MienError, shown
+from mien.errors import EncoderMismatchError, InvalidFileError, MienError, shown
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 REQUIRED_COLUMNS = ("image_id", "embedding")
@@ -61,20 +60,29 @@ class Annotations:
         return None
 
 
-class CohortRow(NamedTuple):
-    """One row; None for a column that the table does not have, and blank for a cell that holds nothing."""
+@dataclass(frozen=True)
+class EncodingsFile:
+    """What an encodings file holds."""
 
-    row: int
-    embedding: Float32s  # (representations, dimensions)
-    image_id: str
-    patient_id: str | None = None
-    disorder_id: str | None = None
-    disorder_name: str | None = None
-    omim: str | None = None
+    encodings: Encodings
+    left_out: int  # images in the file that were not wanted
+    annotations: Annotations = field(default_factory=Annotations)  # only cohort tables have any
+
+    def missing(self, image_ids: Iterable[str]) -> tuple[str, ...]:
+        """Those of the images that have no encoding here."""
+        present = set(self.encodings.image_ids)
+        return tuple(image_id for image_id in image_ids if image_id not in present)
+
+    def with_encoder_name(self, name: str | None) -> Encodings:
+        """The encodings with their encoder's name filled in; a name that the file itself gives must be the same."""
+        encoder = self.encodings.encoder
+        if encoder.name not in {None, name} and name is not None:
+            raise EncoderMismatchError(f"--encoder says {name}, the encodings file says {encoder.name}: drop one")
+        return replace(self.encodings, encoder=replace(encoder, name=name or encoder.name))
 
 
 class CohortCollector:
-    """Gathers the rows of a table into embeddings and annotations; a contradiction refuses the table."""
+    """Gathers the rows of a table into embeddings and annotations."""
 
     def __init__(self, path: Path, wanted: Container[str] | None, *, labelled: bool) -> None:
         self.path = path
@@ -83,40 +91,44 @@ class CohortCollector:
         self.annotations = Annotations()
         self.embedding_of: dict[str, Float32s] = {}
         self.left_out: set[str] = set()
-        self.problems: list[str] = []
 
-    def add(self, row: CohortRow) -> None:
-        if row.image_id and self.wanted is not None and row.image_id not in self.wanted:
-            self.left_out.add(row.image_id)
-            return
-        disorder_id = row.disorder_id if self.labelled else None
-        wrong = self.annotations.add_image(row.image_id, row.patient_id, disorder_id) or self._add_embedding(row)
-        if row.disorder_id and (row.disorder_name or row.omim):
-            named = Disorder(row.disorder_id, row.disorder_name or None, row.omim or None)
-            wrong = wrong or self.annotations.add_disorder(named)
-        if wrong:
-            self.problems.append(f"row {row.row}: {wrong}")
+    def add(
+        self,
+        embedding: Float32s,
+        image_id: str,
+        patient_id: str | None = None,
+        disorder_id: str | None = None,
+        disorder_name: str | None = None,
+        omim: str | None = None,
+    ) -> str | None:
+        """Adds a row, or says what is wrong with it. None is for a column that is not there, "" for an empty cell."""
+        if image_id and self.wanted is not None and image_id not in self.wanted:
+            self.left_out.add(image_id)
+            return None
+        wrong = self.annotations.add_image(image_id, patient_id, disorder_id if self.labelled else None)
+        wrong = wrong or self._add_embedding(image_id, embedding)
+        if disorder_id and (disorder_name or omim):
+            wrong = wrong or self.annotations.add_disorder(Disorder(disorder_id, disorder_name or None, omim or None))
+        return wrong
 
-    def _add_embedding(self, row: CohortRow) -> str | None:
-        others = next(iter(self.embedding_of.values()), row.embedding)
-        if row.embedding.shape != others.shape:
-            sizes = [" x ".join(map(str, embedding.shape)) for embedding in (row.embedding, others)]
-            return f"image {shown(row.image_id)} has an embedding of {sizes[0]} numbers, others of {sizes[1]}"
-        first = self.embedding_of.setdefault(row.image_id, row.embedding)
-        if first is not row.embedding and not np.array_equal(first, row.embedding):
-            return f"image {shown(row.image_id)} is there twice, with different embeddings: keep one"
+    def _add_embedding(self, image_id: str, embedding: Float32s) -> str | None:
+        others = next(iter(self.embedding_of.values()), embedding)
+        if embedding.shape != others.shape:
+            sizes = [" x ".join(map(str, each.shape)) for each in (embedding, others)]
+            return f"image {shown(image_id)} has an embedding of {sizes[0]} numbers, others of {sizes[1]}"
+        first = self.embedding_of.setdefault(image_id, embedding)
+        if first is not embedding and not np.array_equal(first, embedding):
+            return f"image {shown(image_id)} is there twice, with different embeddings: keep one"
         return None
 
-    def result(self, encoder: Encoder | None = None) -> tuple[Encodings, int, Annotations]:
-        """Embeddings, how many images were not wanted, and annotations."""
-        if self.problems:
-            raise InvalidFileError(self.path, self.problems)
+    def result(self, encoder: Encoder | None = None) -> EncodingsFile:
+        """All that was gathered."""
         embeddings = np.stack(list(self.embedding_of.values())) if self.embedding_of else np.empty((0, 1, 1))
         try:
             encodings = Encodings.of(list(self.embedding_of), embeddings, encoder)
         except MienError as error:
             raise InvalidFileError(self.path, [str(error)]) from error
-        return encodings, len(self.left_out), self.annotations
+        return EncodingsFile(encodings, len(self.left_out), self.annotations)
 
 
 def require_columns(path: Path, names: Collection[str], required: Collection[str], separator: str = ",") -> None:

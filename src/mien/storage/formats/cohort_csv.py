@@ -9,36 +9,25 @@ from pathlib import Path
 import numpy as np
 
 from mien.core.arrays import Float32s
-from mien.core.cohort import Encodings
 from mien.errors import shown
-from mien.storage.formats import text_tables
-from mien.storage.formats.annotations import (
-    REQUIRED_COLUMNS,
-    TEXT_COLUMNS,
-    Annotations,
-    CohortCollector,
-    CohortRow,
-    require_columns,
-)
+from mien.storage.formats.annotations import REQUIRED_COLUMNS, TEXT_COLUMNS, CohortCollector, EncodingsFile
+from mien.storage.formats.text_tables import read_table
 
 
-def read_cohort_csv(path: Path, wanted: Container[str] | None, *, labelled: bool) -> tuple[Encodings, int, Annotations]:
-    """Reads the wanted images (all, if None), how many others the table holds, and what it says of the wanted ones."""
-    _, text, names, separator = text_tables.read_table(path)
-    require_columns(path, names, REQUIRED_COLUMNS, separator)
-    place = {name: names.index(name) for name in TEXT_COLUMNS if name in names}
-    embedding_at = names.index("embedding")
+def read_cohort_csv(path: Path, wanted: Container[str] | None, *, labelled: bool) -> EncodingsFile:
+    """Reads the wanted images (all, if None)."""
     collector = CohortCollector(path, wanted, labelled=labelled)
-    problems = collector.problems
-    for row, fields in text_tables.rows(text, separator, len(names), problems):
-        texts = {name: fields[at] for name, at in place.items()}
+
+    def take(row: dict[str, str]) -> str | None:
+        texts = {name: row[name] for name in TEXT_COLUMNS if name in row}
         try:
-            embedding = _embedding(fields[embedding_at])
+            embedding = _embedding(row["embedding"])
         except (ValueError, TypeError):
-            where = f"row {row}, image {shown(texts['image_id'])}"
-            problems.append(f"{where}: expected a list of numbers, or lists of one length, in the field embedding")
-            continue
-        collector.add(CohortRow(row, embedding, **texts))
+            what = "expected a list of numbers, or lists of one length, in the field embedding"
+            return f"image {shown(row['image_id'])}: {what}"
+        return collector.add(embedding, **texts)
+
+    read_table(path).each_row(REQUIRED_COLUMNS, take)
     return collector.result()
 
 

@@ -20,9 +20,8 @@ from mien.progress import Progress
 from mien.storage.formats.annotations import (
     REQUIRED_COLUMNS,
     TEXT_COLUMNS,
-    Annotations,
     CohortCollector,
-    CohortRow,
+    EncodingsFile,
     require_columns,
 )
 from mien.storage.outputs import private_file
@@ -31,11 +30,10 @@ ENCODER_KEY = b"mien.encoder"
 ROWS_PER_BATCH = 1024
 
 
-def read_cohort_parquet(
-    path: Path, wanted: Container[str] | None, *, labelled: bool
-) -> tuple[Encodings, int, Annotations]:
-    """Reads the wanted images (all, if None), how many others the table holds, and what it says of the wanted ones."""
+def read_cohort_parquet(path: Path, wanted: Container[str] | None, *, labelled: bool) -> EncodingsFile:
+    """Reads the wanted images (all, if None)."""
     collector = CohortCollector(path, wanted, labelled=labelled)
+    problems = []
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
@@ -47,10 +45,13 @@ def read_cohort_parquet(
                 columns = [["" if v is None else str(v) for v in batch[name].to_pylist()] for name in names]
                 embeddings = _embeddings(path, batch["embedding"], columns[0], row)
                 for embedding, *texts in zip(embeddings, *columns, strict=True):
-                    collector.add(CohortRow(row, embedding, **dict(zip(names, texts, strict=True))))
+                    if wrong := collector.add(embedding, **dict(zip(names, texts, strict=True))):
+                        problems.append(f"row {row}: {wrong}")
                     row += 1
     except (pa.ArrowException, OSError) as error:
         raise InvalidFileError(path, [f"not a readable Parquet file ({error})"]) from error
+    if problems:
+        raise InvalidFileError(path, problems)
     try:
         stored = json.loads((schema.metadata or {}).get(ENCODER_KEY, b"null"))
         encoder = None if stored is None else Encoder.from_dict(stored)

@@ -19,6 +19,7 @@ from mien.core.cohort import Encodings
 from mien.core.embeddings import VIEWS, Encoder, representation_name
 from mien.errors import InvalidFileError, shown
 from mien.progress import Progress, silent
+from mien.storage.formats.annotations import EncodingsFile
 from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.text_tables import unsafe_cell
 from mien.storage.outputs import private_file
@@ -30,8 +31,8 @@ IMG_NAME = "{}_rot_aligned.jpg"
 NUMBER = "%.8e"
 
 
-def read_gm_arc_csv(path: Path, wanted: Container[str] | None, progress: Progress) -> tuple[Encodings, int]:
-    """Reads the wanted images (all, if None); also says how many others the file holds."""
+def read_gm_arc_csv(path: Path, wanted: Container[str] | None, progress: Progress) -> EncodingsFile:
+    """Reads the wanted images (all, if None)."""
     size = path.stat().st_size
     problems: list[str] = []
     image_id_of_name: dict[bytes, str | None] = {}  # None: not wanted
@@ -68,7 +69,7 @@ def read_gm_arc_csv(path: Path, wanted: Container[str] | None, progress: Progres
         raise InvalidFileError(path, problems)
     kept = set(image_id_of_name.values())
     left_out = {image_id_of(name.decode()) for name, image_id in image_id_of_name.items() if image_id is None}
-    return collector.encodings(), len(left_out - kept)
+    return EncodingsFile(collector.encodings(), len(left_out - kept))
 
 
 def _check_header(path: Path, line: bytes) -> None:

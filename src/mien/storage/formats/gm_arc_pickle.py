@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mien.core.cohort import Encodings
 from mien.errors import InvalidFileError, shown
+from mien.storage.formats.annotations import EncodingsFile
 from mien.storage.formats.gm_arc import COLUMNS, RowCollector, image_id_of
 from mien.storage.formats.inert_pickle import NUMPY_NAMES, Inert, as_array, load_inert
 from mien.storage.formats.pickled_dict import read_pickled_dict
@@ -43,8 +43,8 @@ FRAME_NAMES = NUMPY_NAMES | {
 }
 
 
-def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encodings, int]:
-    """Reads the wanted images (all, if None); also says how many others the file holds."""
+def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> EncodingsFile:
+    """Reads the wanted images (all, if None)."""
     frame = load_inert(path, FRAME_NAMES)
     if isinstance(frame, dict):
         return read_pickled_dict(path, frame, wanted)
@@ -69,7 +69,7 @@ def read_gm_arc_pickle(path: Path, wanted: Container[str] | None) -> tuple[Encod
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise InvalidFileError(path, [f"row {row + 1}, image {shown(image_ids[row])}: {error}"]) from error
     kept = {image_ids[row] for row in rows}
-    return collector.encodings(), len(set(image_ids) - kept)
+    return EncodingsFile(collector.encodings(), len(set(image_ids) - kept))
 
 
 def _columns(frame: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from mien.storage.formats.annotations import Annotations
 from mien.storage.formats.gmdb_tables import read_images, read_names
 from mien.storage.formats.image_metadata import read_image_metadata, write_image_metadata
 from mien.storage.formats.text_tables import read_table, write_table
-from mien.storage.loading import missing_encodings, read_encodings
+from mien.storage.loading import missing_encodings, read_encodings, write_encodings
 from mien.storage.outputs import refuse_existing
 
 METADATA = "gmdb_metadata"
@@ -260,11 +260,8 @@ def _write_tables(folder: Path, study: Study, version: str) -> None:
 
 
 def _write_encodings(folder: Path, encodings: Encodings, *, csv: bool, progress: Progress) -> None:
-    from mien.storage.formats.cohort_parquet import write_encodings_parquet  # noqa: PLC0415 pyarrow is heavy
-    from mien.storage.formats.gm_arc_csv import write_gm_arc_csv  # noqa: PLC0415
-
     images = len(encodings.image_ids)
     before, everything = (images, 2 * images) if csv else (0, images)
     if csv:
-        write_gm_arc_csv(folder / GM_ARC_ENCODINGS, encodings, lambda done, _: progress(done, everything))
-    write_encodings_parquet(folder / ENCODINGS, encodings, lambda done, _: progress(before + done, everything))
+        write_encodings(folder / GM_ARC_ENCODINGS, encodings, lambda done, _: progress(done, everything))
+    write_encodings(folder / ENCODINGS, encodings, lambda done, _: progress(before + done, everything))

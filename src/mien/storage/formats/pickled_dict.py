@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from mien.core.arrays import Float32s
-from mien.core.cohort import Encodings
-from mien.errors import shown
-from mien.storage.formats.annotations import CohortCollector, CohortRow
+from mien.errors import InvalidFileError, shown
+from mien.storage.formats.annotations import CohortCollector, EncodingsFile
 from mien.storage.formats.gm_arc import image_id_of
 from mien.storage.formats.inert_pickle import Inert, as_array, reason
 
@@ -23,8 +22,9 @@ NUMBERS = (int, float, np.number)
 MALFORMED = (ValueError, TypeError, AttributeError, IndexError, OverflowError)
 
 
-def read_pickled_dict(path: Path, content: dict[Any, Any], wanted: Container[str] | None) -> tuple[Encodings, int]:
-    """Takes the wanted images (all, if None) out of the dict; also says how many others it held."""
+def read_pickled_dict(path: Path, content: dict[Any, Any], wanted: Container[str] | None) -> EncodingsFile:
+    """Takes the wanted images (all, if None) out of the dict."""
+    problems = []
     collector = CohortCollector(path, wanted, labelled=False)
     room = path.stat().st_size  # no number takes less than a byte; lists that are shared could ask for any memory
     for row, key in enumerate(list(content), start=1):
@@ -37,11 +37,14 @@ def read_pickled_dict(path: Path, content: dict[Any, Any], wanted: Container[str
                 continue
             embedding = _embedding(value, room)
         except MALFORMED as error:
-            collector.problems.append(f"{where}: {reason(error)}: {FIX}")
+            problems.append(f"{where}: {reason(error)}: {FIX}")
             continue
         room -= embedding.size
-        collector.add(CohortRow(row, embedding, image_id))
-    return collector.result()[:2]
+        if wrong := collector.add(embedding, image_id):
+            problems.append(f"row {row}: {wrong}")
+    if problems:
+        raise InvalidFileError(path, problems)
+    return collector.result()
 
 
 def _image_id(key: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +28,20 @@ class Table(NamedTuple):
     def each_row(self, required: Collection[str], take: Callable[[dict[str, str]], str | None]) -> None:
         """Calls `take` with each row, by column. If it returns what is wrong with one, the table is refused."""
         require_columns(self.path, self.names, required, self.separator)
+        csv.field_size_limit(1 << 30)  # an embedding is one field
+        reader = csv.reader(io.StringIO(self.text, newline=None), delimiter=self.separator, strict=True)
+        next(reader)
         problems: list[str] = []
-        for row, fields in rows(self.text, self.separator, len(self.names), problems):
-            if wrong := take(dict(zip(self.names, fields, strict=True))):
-                problems.append(f"row {row}: {wrong}")
+        line = reader.line_num + 1  # on which a row begins
+        try:
+            for fields in reader:
+                if fields and len(fields) != len(self.names):
+                    problems.append(f"row {line}: {len(fields)} fields, the header has {len(self.names)}")
+                elif fields and (wrong := take(dict(zip(self.names, fields, strict=True)))):
+                    problems.append(f"row {line}: {wrong}")
+                line = reader.line_num + 1
+        except csv.Error as error:
+            problems.append(f"row {line}: {error}")
         if problems:
             raise InvalidFileError(self.path, problems)
 
@@ -98,20 +108,3 @@ def header_of(path: Path, text: str) -> tuple[list[str], str]:
 
 def _separator(path: Path) -> str:
     return "\t" if path.suffix.lower() == ".tsv" else ","
-
-
-def rows(text: str, separator: str, width: int, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Every row with the line it begins on; rows of another width are added to the problems."""
-    csv.field_size_limit(1 << 30)  # an embedding is one field
-    reader = csv.reader(io.StringIO(text, newline=None), delimiter=separator, strict=True)
-    next(reader)
-    line = reader.line_num + 1
-    try:
-        for fields in reader:
-            if fields and len(fields) != width:
-                problems.append(f"row {line}: {len(fields)} fields, the header has {width}")
-            elif fields:
-                yield line, fields
-            line = reader.line_num + 1
-    except csv.Error as error:
-        problems.append(f"row {line}: {error}")
