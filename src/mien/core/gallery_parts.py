@@ -7,6 +7,7 @@ disorder has as many slots as the score has neighbours, mostly one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,7 @@ Part = TypeVar("Part")
 Part_co = TypeVar("Part_co", covariant=True)
 Answer = TypeVar("Answer")
 Combined = TypeVar("Combined")
+OwnPatients = dict[str, Counter[str]]  # by patient id: how many images of each disorder, by its id
 SAME_PHOTO = 1e-4  # a distance far below that of any two photos, and far above what is lost in encoding one twice
 PATIENTS_NAMED = 3  # nearest patients of a disorder that are named
 NOBODY: Ints = np.zeros(0, np.intp)
@@ -84,7 +86,7 @@ class Question(NamedTuple):
     rows: Float32s  # (probes, width)
     query_of_probe: Ints  # sorted
     photos: Ints  # of the query, of each probe
-    own_patients: Sequence[Mapping[str, Sequence[str]]]  # of each query, with their disorders: they are left out
+    own_patients: Sequence[OwnPatients]  # of each query: they are left out
     centroid: CentroidKind
 
     @property
@@ -93,28 +95,16 @@ class Question(NamedTuple):
         return np.flatnonzero(run_starts(self.query_of_probe))
 
 
-class RestOfDisorder(NamedTuple):
-    """What is left of a disorder where a query's own patients are left out."""
-
-    images: int
-    patients: int
-    total: ExactSum  # behind its centroid
-
-    def plus(self, other: RestOfDisorder) -> RestOfDisorder:
-        """Of both parts."""
-        return RestOfDisorder(self.images + other.images, self.patients + other.patients, self.total.plus(other.total))
-
-
 @dataclass(frozen=True, eq=False)
 class ScannedPart:
     """Bounds (2, slots, probes) of the distances to the nearest images of each disorder, the smallest ones first."""
 
     bounds: Float32s
-    rest: dict[tuple[int, str], RestOfDisorder]  # by query and disorder id
+    left: dict[tuple[int, str], ExactSum]  # by query and disorder that own patients have: behind the others' centroid
     lower_of_labels: Float32s | None  # (labels, probes): it is for measuring here, and does not travel
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ScannedPart, (self.bounds, self.rest, None)
+        return ScannedPart, (self.bounds, self.left, None)
 
 
 class MeasuredPart(NamedTuple):
@@ -141,7 +131,7 @@ def scan_part(index: GalleryIndex, question: Question, slots: Ints, *, fine: boo
     bounds = _scan_labels(index, question, own, None, fine=fine)
     wanted = np.minimum(slots, roster.images_of_disorder)
     smallest = smallest_of_runs(bounds, roster.first_label, wanted)
-    return ScannedPart(smallest, dict(_rests(index, question, own)), bounds[0])
+    return ScannedPart(smallest, dict(_left_of_disorders(index, question, own)), bounds[0])
 
 
 def measure_part(
@@ -181,13 +171,14 @@ def measure_part(
     return MeasuredPart(probe[order], disorder[order], distance[order], who)
 
 
-def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[dict[str, list[str]]]:
-    """The patients of this part that are each query's own, with their disorders: nobody is compared with themselves.
+def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[OwnPatients]:
+    """The patients of this part that are each query's own: nobody is compared with themselves.
 
     They have its patient id, or hold one of its images: by image id where the query's patient is unknown, and where
     somebody else is said to be on it, by image id and embedding. Where ids are names of files, by embedding alone.
     """
-    return [{index.roster.patient_ids[own]: _disorders(index.roster, own) for own in _own(index, of)} for of in queries]
+    roster = index.roster
+    return [{roster.patient_ids[own]: _images_of_disorders(roster, own) for own in _own(index, of)} for of in queries]
 
 
 def nearest_patients(
@@ -244,24 +235,22 @@ def _who(roster: Roster, image: int) -> tuple[str, str]:
     return roster.patient_ids[roster.patient_of_image[image]], roster.image_ids[image]
 
 
-def _disorders(roster: Roster, patient: int) -> list[str]:
+def _images_of_disorders(roster: Roster, patient: int) -> Counter[str]:
     labels = np.flatnonzero(roster.patient_of_label == patient)
-    places = np.unique(np.searchsorted(roster.first_label, labels, side="right") - 1)
-    return [roster.disorders[place].disorder_id for place in places.tolist()]
+    places = np.searchsorted(roster.first_label, labels, side="right") - 1
+    return Counter(roster.disorders[place].disorder_id for place in places.tolist())
 
 
-def _rests(
+def _left_of_disorders(
     index: GalleryIndex, question: Question, own: Sequence[Sequence[int]]
-) -> Iterator[tuple[tuple[int, str], RestOfDisorder]]:
+) -> Iterator[tuple[tuple[int, str], ExactSum]]:
     roster = index.roster
-    for query, patients_left_out in enumerate(question.own_patients):
-        for disorder_id in {*chain.from_iterable(patients_left_out.values())} & roster.disorder_of_id.keys():
+    for query, left_out in enumerate(question.own_patients):
+        for disorder_id in {*chain.from_iterable(left_out.values())} & roster.disorder_of_id.keys():
             images = roster.images_with(roster.disorder_of_id[disorder_id])
-            patients = roster.patient_of_image[images]
-            kept = ~np.isin(patients, own[query])
-            if kept.any():
-                total = index.sum_of_images(images[kept], question.centroid)
-                yield (query, disorder_id), RestOfDisorder(int(kept.sum()), len(np.unique(patients[kept])), total)
+            kept = images[~np.isin(roster.patient_of_image[images], own[query])]
+            if len(kept):
+                yield (query, disorder_id), index.sum_of_images(kept, question.centroid)
 
 
 def _own(index: GalleryIndex, query: Query) -> set[int]:

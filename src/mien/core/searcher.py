@@ -8,7 +8,7 @@ not depend on the batch it was asked in, on threads or on parts, and what is equ
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate, chain, groupby
@@ -26,6 +26,7 @@ from mien.core.gallery_parts import (
     GallerySummary,
     LocalParts,
     NearestPatient,
+    OwnPatients,
     Parts,
     Question,
     ScannedPart,
@@ -120,7 +121,7 @@ class AskedQuery(NamedTuple):
     """A query, and the gallery patients that are its own."""
 
     query: Query
-    own_patients: Mapping[str, Sequence[str]]  # their disorders, by patient id
+    own_patients: OwnPatients
 
 
 class Found(NamedTuple):
@@ -176,8 +177,8 @@ class Searcher:
         place_of = self.gallery.place_of_disorder
         return [np.array([place_of[each] for each in part.place_of_disorder]) for part in self.summaries]
 
-    def own_patients(self, queries: Sequence[Query]) -> list[dict[str, list[str]]]:
-        """Each query's own patients, sorted by id, and their disorders."""
+    def own_patients(self, queries: Sequence[Query]) -> list[OwnPatients]:
+        """Each query's own patients, sorted by id."""
         answers = self.parts.ask(partial(own_patients, queries=queries))
         return [dict(sorted(ChainMap(*of_query).items())) for of_query in zip(*answers, strict=True)]
 
@@ -260,13 +261,14 @@ class Searcher:
         centroid = to_centroids.swapaxes(1, 2).astype(np.float64).clip(0, FARTHEST)
         counts = gallery.images_of_disorder, gallery.patients_of_disorder, slots
         images, patients, neighbours = (np.tile(of, (len(rows), 1)) for of in counts)
-        for (query, disorder_id), rest in added_up(part.rest for part in parts).items():
-            disorder = gallery.place_of_disorder[disorder_id]
-            place = np.flatnonzero(question.query_of_probe == query), disorder
-            images[place], patients[place] = rest.images, rest.patients
-            unit_row = rest.total.unit_row.astype(np.float32)
-            neighbours[place] = min(int(method.neighbours(np.array([rest.images]))[0]), int(slots[disorder]))
-            centroid[:, *place] = pair_distances(unit_row, rows[place[0]])
+        for (query, disorder_id), total in added_up(part.left for part in parts).items():
+            own = question.own_patients[query].values()
+            lost = [images_of[disorder_id] for images_of in own if disorder_id in images_of]
+            place = np.flatnonzero(question.query_of_probe == query), gallery.place_of_disorder[disorder_id]
+            images[place] -= sum(lost)
+            patients[place] -= len(lost)
+            neighbours[place] = np.minimum(method.neighbours(images[place]), neighbours[place])
+            centroid[:, *place] = pair_distances(total.unit_row.astype(np.float32), rows[place[0]])
         of_slots = self._merged([part.bounds for part in parts], slots)
         first_slot = np.cumsum(slots) - slots
         nearest = of_slots[..., first_slot]

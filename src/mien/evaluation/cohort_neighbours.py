@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from mien.answers.calibration import COVERAGE
 from mien.answers.ranking import AnyGallery, Ranking, rank_asked, rank_plainly, searcher_of
 from mien.core.arrays import Ints
 from mien.core.cohort import Encodings, Query
+from mien.core.gallery_parts import OwnPatients
 from mien.core.method import FULL, fuse_embeddings
 from mien.core.searcher import AskedQuery
 from mien.evaluation.cohort_rows import CohortPatient, NearDisorder
@@ -28,7 +29,7 @@ class Neighbourhood:
 
     gallery: AnyGallery
     queries: list[Query]
-    own: Mapping[str, Sequence[str]]  # gallery patients who are in the cohort, and their disorders
+    own: OwnPatients  # gallery patients who are in the cohort
 
     @cached_property
     def rankings(self) -> list[Ranking]:
