@@ -26,7 +26,7 @@ from mien.service.pages import page_routes
 from mien.service.patient_ranker import DemoPatient, PatientRanker
 from mien.service.problems import Problem, answer_problem
 from mien.service.request_queue import RequestQueue
-from mien.service.request_records import AuditMiddleware, RequestMonitor
+from mien.service.request_records import RequestRecords
 from mien.service.service_log import log_event, service_log
 from mien.service.settings import Settings
 from mien.version import __version__
@@ -81,7 +81,5 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):
         app.add_exception_handler(kind, answer_problem)
     app.add_middleware(AccessChecks, settings=settings, people=people, rejected=metrics.rejected_logins.inc)
-    if audit is not None:
-        app.add_middleware(AuditMiddleware, audit=audit)
-    app.add_middleware(RequestMonitor, metrics=metrics)
+    app.add_middleware(RequestRecords, metrics=metrics, audit=audit)
     return app
