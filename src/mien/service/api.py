@@ -106,12 +106,12 @@ def api_routes(ranker: PatientRanker) -> APIRouter:
 
 
 def ranked_photos(ranker: PatientRanker, asker: Asker, form: Form) -> dict[str, Any]:
-    if not form.uploads:
+    if not form.photos["photos"]:
         raise Problem(422, "no-photos", "send at least one photo in the field 'photos'")
     options = PhotoOptions.model_validate(form.fields)
     method, top = options.chosen_method, options.limit
     how = {"skip_refused": options.skip_refused, "by_gene": options.by == "gene"}
-    return ranker.rank_photos(asker, form.uploads, method, top, **how).document
+    return ranker.rank_photos(asker, form.photos["photos"], method, top, **how).document
 
 
 def ranked_embeddings(ranker: PatientRanker, asker: Asker, body: bytes) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from mien.core.cohort import Query
 from mien.core.embeddings import VIEWS
 from mien.core.method import FULL
 from mien.encoding.alignment import png_of
+from mien.encoding.photo_encoder import read_photo
 from mien.report.gene_exports import official_answer
 from mien.service.api import PROBLEMS, openapi_body
 from mien.service.models import Base64Photo
@@ -74,9 +75,9 @@ def photo_of(body: bytes) -> bytes:
 
 
 def only_photo(form: Form) -> bytes:
-    if len(form.uploads) != 1:
+    if len(form.photos["file"]) != 1:
         raise Problem(422, "no-photos", "send one photo in the field 'file'")
-    return form.uploads[0].content
+    return read_photo(form.photos["file"][0].source)
 
 
 def predict(ranker: PatientRanker, asker: Asker, content: bytes) -> dict[str, Any]:

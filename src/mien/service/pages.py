@@ -65,7 +65,7 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
         answer: Callable[[Asker, Form], tuple[Response, dict[str, Any]]],
         template: str,
     ) -> Response:
-        form = Form({}, [])
+        form = Form({}, {})
         try:
             with queue.place():
                 form = await queue.receive(request, partial(read_form, settings=ranker.settings, names=names))
@@ -108,9 +108,9 @@ class Pages:
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
         if self.ranker.demo_patients:
             answer = self.ranker.rank_demo(asker, fields.get("patient", ""), method)
-        elif form.uploads:
+        elif photos := form.photos["photos"]:
             try:
-                answer = self.ranker.rank_photos(asker, form.uploads, method, None, skip_refused=True)
+                answer = self.ranker.rank_photos(asker, photos, method, None, skip_refused=True)
             except RefusedPhotosProblem as problem:
                 if download:
                     raise
@@ -138,8 +138,8 @@ class Pages:
         for name in FORM_FIELDS:
             if self.ranker.demo_patients:
                 answers.append(self.ranker.rank_demo(asker, form.fields.get(name, ""), FULL))
-            elif uploads := [upload for upload in form.uploads if upload.field == name]:
-                answers.append(self.ranker.rank_photos(asker, uploads, FULL, None, skip_refused=True))
+            elif photos := form.photos[name]:
+                answers.append(self.ranker.rank_photos(asker, photos, FULL, None, skip_refused=True))
             else:
                 raise Problem(422, "no-photos", "Choose at least one photo of each patient.")
         queries = [query for answer in answers for query in answer.document["queries"]]

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from mien.encoding.photo import Pixels, decode_photo
-from mien.encoding.photo_encoder import RefusedPhoto
+from mien.encoding.photo_encoder import Photo, RefusedPhoto, read_photo
 from mien.errors import Box
 from mien.report.photos import photo_document
 from mien.service.patient_ranker import UploadResult
@@ -21,9 +21,9 @@ FACE_SIDE = 96
 
 def photo_card(upload: UploadResult, *, pictures: bool) -> dict[str, Any]:
     """What a page says of a photo: its facts, the face that was encoded, or the faces to choose from."""
-    result, content, crop = upload
+    photo, result, crop = upload
     boxes = result.boxes if isinstance(result, RefusedPhoto) else ()
-    faces = [data_address(face) for face in faces_on(content, boxes)] if pictures and boxes else [None] * len(boxes)
+    faces = [data_address(face) for face in faces_on(photo, boxes)] if pictures and boxes else [None] * len(boxes)
     return {
         **photo_document(result),
         "crop": data_address(crop) if pictures and crop is not None else None,
@@ -31,9 +31,9 @@ def photo_card(upload: UploadResult, *, pictures: bool) -> dict[str, Any]:
     }
 
 
-def faces_on(content: bytes, boxes: Sequence[Box]) -> list[Pixels]:
+def faces_on(photo: Photo, boxes: Sequence[Box]) -> list[Pixels]:
     """Small pictures of the faces on a photo."""
-    pixels = decode_photo(content)
+    pixels = decode_photo(read_photo(photo.source))
     faces = []
     for left, top, right, bottom in boxes:
         margin = round(FACE_MARGIN * max(right - left, bottom - top))
