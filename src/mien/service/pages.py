@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from mien.answers.ranking import answer_in_words, notice_for, percent
 from mien.core.method import FULL, method_of
-from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
+from mien.encoding.photo import MOST_BYTES
 from mien.errors import InvalidMethodError
 from mien.report.rankings import PARTS, csv_text, ranking_rows
 from mien.report.sex_and_age import sex_and_age_in_words
@@ -94,12 +94,32 @@ class Pages:
         self.templates = jinja2.Environment(
             loader=jinja2.PackageLoader("mien.service"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
-        self.templates.globals.update(percentage=percent, version=__version__, first_shown=FIRST_SHOWN)
+        patients = [
+            {"patient_id": patient_id, "photos": len(patient.query.encodings.image_ids)}
+            for patient_id, patient in ranker.demo_patients.items()
+        ]
+        self.templates.globals.update(
+            percentage=percent,
+            version=__version__,
+            first_shown=FIRST_SHOWN,
+            fewest_on_map=FEWEST,
+            most_photos=ranker.settings.most_photos,
+            most_megabytes=MOST_BYTES // 10**6,
+            centroid_weight=FULL.parameters["lambda"],
+            coarse=ranker.settings.coarse,
+            can_encode=ranker.encoder is not None,
+            cannot_encode=CANNOT_ENCODE,
+            demo={"patients": patients, "note": DEMO_NOTE} if patients else None,
+            chosen={},  # and what else not every page has
+            answer=None,
+            problem=None,
+            photos=[],
+        )
 
     def empty_form(self, template: str) -> Response:
         """A page to send photos from."""
         self.ranker.gallery.want_map()
-        return HTMLResponse(self._render_page(template))
+        return HTMLResponse(self._render(template))
 
     def answer(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
         """Ranks one patient. Returns the page or the file with the answer, and the document behind it."""
@@ -124,12 +144,12 @@ class Pages:
         coarse = self.ranker.settings.coarse
         place = None if coarse else place_of_patient(answer.ranking.disorders, self.ranker.gallery.map)
         shown["answer"]["map"] = self._map(answer.gallery, place)
-        html = self._render_page("page.html", answer.document["gallery"], **shown, chosen=fields)
+        html = self._render("page.html", answer.document["gallery"], **shown, chosen=fields)
         return HTMLResponse(html), answer.document
 
     def refusal(self, template: str, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
         """A page with what was wrong."""
-        html = self._render_page(template, problem=problem.document, photos=cards, chosen=form.fields)
+        html = self._render(template, problem=problem.document, photos=cards, chosen=form.fields)
         return HTMLResponse(html, problem.status, problem.headers)
 
     def answer_two(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
@@ -145,7 +165,7 @@ class Pages:
         queries = [query for answer in answers for query in answer.document["queries"]]
         pair = compare_patients(*(query["disorders"] for query in queries))
         crops = [[card["crop"] for card in self._cards(answer.uploads) if card["crop"]] for answer in answers]
-        html = self._render_page("two.html", pair=pair, crops=crops, chosen=form.fields)
+        html = self._render("two.html", pair=pair, crops=crops, chosen=form.fields)
         return HTMLResponse(html), {**answers[0].document, "queries": queries}
 
     def gallery(self) -> Response:
@@ -203,25 +223,6 @@ class Pages:
         shown = place and {"x": round(place[0], 1), "y": round(place[1], 1)}  # more digits would tell distances
         return {"points": points, "place": shown}
 
-    def _render_page(self, template: str, gallery: dict[str, Any] | None = None, **values: Any) -> str:
-        ranker = self.ranker
-        usual = {
-            "can_encode": ranker.encoder is not None,
-            "cannot_encode": CANNOT_ENCODE,
-            "limits": {
-                "photos": ranker.settings.most_photos,
-                "megabytes": MOST_BYTES // 10**6,
-                "megapixels": MOST_PIXELS // 10**6,
-            },
-            "kinds": "JPEG, PNG, WebP or HEIC",
-            "centroid_weight": FULL.parameters["lambda"],
-            "chosen": {},
-            "answer": None,
-            "problem": None,
-            "photos": [],
-        }
-        return self._render(template, gallery or ranker.gallery.newest().as_dict(), **usual | values)
-
     def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
         """The answer as a file to keep; its user asked for it."""
         if kind not in MEDIA_TYPES:
@@ -238,19 +239,12 @@ class Pages:
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
 
-    def _render(self, template: str, gallery: dict[str, Any], **values: Any) -> str:
-        patients = [
-            {"patient_id": patient_id, "photos": len(patient.query.encodings.image_ids)}
-            for patient_id, patient in self.ranker.demo_patients.items()
-        ]
-        demo = {"patients": patients, "note": DEMO_NOTE} if patients else None
+    def _render(self, template: str, gallery: dict[str, Any] | None = None, **values: Any) -> str:
+        newest = self.ranker.gallery.newest()
         return self.templates.get_template(template).render(
-            notice=notice_for(self.ranker.gallery.newest().encoder),
-            gallery=gallery,
-            coarse=self.ranker.settings.coarse,
-            demo=demo,
+            notice=notice_for(newest.encoder),
+            gallery=gallery or newest.as_dict(),
             made=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
-            fewest_on_map=FEWEST,
             map_drawn=self.ranker.gallery.map_drawn,
             **values,
         )
