@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -18,18 +17,16 @@ from mien.answers.ranking import answer_in_words, notice_for, percent
 from mien.core.method import FULL, method_of
 from mien.encoding.photo import MOST_BYTES
 from mien.errors import InvalidMethodError
-from mien.report.rankings import PARTS, csv_text, ranking_rows
+from mien.report.rankings import csv_text, ranking_rows
 from mien.report.sex_and_age import sex_and_age_in_words
 from mien.service.api import disorder_list
-from mien.service.disorder_links import links_of
 from mien.service.disorder_map import FEWEST, Place, place_of_patient
+from mien.service.page_values import links_of, mark_faces, natural_order, photo_card, with_all_parts
 from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker, RefusedPhotosProblem, UploadResult
-from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, asker_of, note_for_audit, read_form
 from mien.service.tokens import Asker
 from mien.service.two_patients import FORM_FIELDS, compare_patients
-from mien.storage.faces import Faces
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
@@ -198,7 +195,7 @@ class Pages:
         return {
             "answer": {**answer.document, "queries": [{**query, "disorders": lines}], "truth": truth},
             "photos": cards,
-            "faces": with_faces and _mark_faces(lines, answer.gallery.faces),
+            "faces": with_faces and mark_faces(lines, answer.gallery.faces),
             "words": answer_in_words(answer.ranking, coarse=self.ranker.settings.coarse),
         }
 
@@ -250,36 +247,8 @@ class Pages:
         )
 
 
-def natural_order(text: str) -> list[tuple[int, str]]:
-    """Sorts names as people do.
-
-    >>> sorted(["type 10", "Type 9"], key=natural_order)
-    ['Type 9', 'type 10']
-    """
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text.lower())]
-
-
-def with_all_parts(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A line for the page. Hidden parts of a distance are filled with the distance, so that no weight changes it."""
-    missing = {name: line["distance"] for name in PARTS if name in line and line[name] is None}
-    others = {key: [with_all_parts(one) for one in line[key]] for key in ("alone", "without") if key in line}
-    return {**line, **missing, **others, "parts_hidden": bool(missing)}
-
-
 def _weight(text: str) -> float | None:
     try:
         return float(text) if text else None
     except ValueError as error:
         raise InvalidMethodError("lambda is a number from 0 to 1") from error
-
-
-def _mark_faces(lines: Sequence[dict[str, Any]], faces: Faces) -> bool:
-    """Marks cases that have a face and disorders that have a composite. Returns whether the gallery keeps any face."""
-    if not faces.count():
-        return False
-    shown = faces.of_images(case["image_id"] for line in lines for case in line["nearest_cases"])
-    composites = faces.of_disorders(line["disorder_id"] for line in lines)
-    for line in lines:
-        line["composite"] = line["disorder_id"] in composites
-        line["nearest_cases"] = [{**case, "face": case["image_id"] in shown} for case in line["nearest_cases"]]
-    return True
