@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import onnxruntime
 import pytest
@@ -16,7 +14,13 @@ CPU_BUILD = ("AzureExecutionProvider", "CPUExecutionProvider")
 
 
 def onnxruntime_of(providers, *, starts=None):
-    return partial(onnxruntime_report, providers, starts=starts)
+    def report():
+        with pytest.MonkeyPatch.context() as machine:
+            machine.setattr(onnxruntime, "get_available_providers", lambda: providers)
+            machine.setattr("mien.encoding.device._cuda_starts", lambda: starts)
+            return onnxruntime_report()
+
+    return report
 
 
 def torch_with(*, has_card):

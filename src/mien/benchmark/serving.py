@@ -71,7 +71,12 @@ def load(port: int, bodies: Sequence[bytes], duration: float, process: int) -> t
         seconds = []
         with closing(HTTPConnection("127.0.0.1", port)) as connection:
             while (asked := time.perf_counter()) < end:
-                _asked(connection, "POST", "/v1/rank/embeddings", bodies[number % len(bodies)])
+                body = bodies[number % len(bodies)]
+                connection.request("POST", "/v1/rank/embeddings", body, {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                content = response.read()
+                if response.status != 200:
+                    raise MienError(f"a ranking was answered with {response.status}: {content.decode()}")
                 seconds += [time.perf_counter() - asked] if asked >= begin else []
                 number += 1
         return seconds
@@ -81,15 +86,6 @@ def load(port: int, bodies: Sequence[bytes], duration: float, process: int) -> t
         time.sleep(WARM_UP)
         before = megabytes("RssAnon", process)
         return [took for of_client in clients for took in of_client.result()], before
-
-
-def _asked(connection: HTTPConnection, method: str, path: str, body: bytes | None = None) -> bytes:
-    connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-    response = connection.getresponse()
-    content = response.read()
-    if response.status != 200:
-        raise MienError(f"{path} was answered with {response.status}: {content.decode()}")
-    return content
 
 
 def _body(query: Query) -> bytes:

@@ -44,7 +44,7 @@ def connected(where: str, say: Callable[[str], None] = lambda _line: None) -> It
         address = _address(where, stack)
         try:
             client = stack.enter_context(Client(address, timeout=SECONDS_TO_CONNECT))
-        except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
             advice = "is it running, and has Dask here its settings distributed.comm.tls?"
             raise ClusterError(f"{shown(where)}: no Dask scheduler answers there ({error}): {advice}") from error
         cluster = Cluster(client, say)

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from mien.core.gallery_parts import Parts
 from mien.errors import ClusterError, MienError
+from mien.version import __version__
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
@@ -40,9 +41,7 @@ def ask_part(held: PartOnWorker[Part], ask: Callable[[Part], Answer]) -> Answer:
 
 
 def version_here() -> str:
-    """The version of mien on a worker."""
-    from mien.version import __version__  # noqa: PLC0415 that of the worker
-
+    """The version of mien on a worker: the function travels as a name."""
     return __version__
 
 

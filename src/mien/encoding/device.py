@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
@@ -39,20 +39,17 @@ def chosen_device(asked: str, *runtimes: Callable[[], RuntimeReport]) -> Device:
     return "cuda"
 
 
-def onnxruntime_report(providers: Sequence[str] | None = None, *, starts: bool | None = None) -> RuntimeReport:
-    """What ONNX Runtime reports. Its GPU build names CUDA on any machine, so a network is tried there.
-
-    `providers` and `starts`: other than those of this machine.
-    """
+def onnxruntime_report() -> RuntimeReport:
+    """What ONNX Runtime reports. Its GPU build names CUDA on any machine, so a network is tried there."""
     import onnxruntime  # noqa: PLC0415 heavy
 
-    known = onnxruntime.get_available_providers() if providers is None else providers
+    known = onnxruntime.get_available_providers()
     installed = f"onnxruntime {onnxruntime.__version__} for {', '.join(known)}"
     if CUDA_PROVIDER not in known:
         advice = "pip uninstall onnxruntime, then pip install 'onnxruntime-gpu[cuda,cudnn]'"
         return RuntimeReport(installed, has_card=False, advice=advice)
     advice = "its CUDA does not start, so look after the card's driver, CUDA and cuDNN"
-    return RuntimeReport(installed, has_card=_cuda_starts() if starts is None else starts, advice=advice)
+    return RuntimeReport(installed, has_card=_cuda_starts(), advice=advice)
 
 
 def torch_report() -> RuntimeReport:

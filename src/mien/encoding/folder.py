@@ -55,11 +55,9 @@ def _listed(paths: Sequence[Path], problems: list[str], links: list[str] | None)
         if not path.is_dir():
             yield path, path.name
             continue
-        empty = True
-        for file in _files_below(path, problems, links):
-            empty = False
-            yield file, file.relative_to(path).as_posix()
-        if empty and not problems:
+        files = list(_files_below(path, problems, links))
+        yield from ((file, file.relative_to(path).as_posix()) for file in files)
+        if not files and not problems:
             but = ", only links: --follow-links follows them" if links else ""
             raise InvalidFileError(shown(str(path)), [f"there are no files in this folder{but}"])
 

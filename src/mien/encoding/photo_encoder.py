@@ -11,7 +11,7 @@ from functools import cached_property
 from math import ceil
 from pathlib import Path
 from stat import S_ISREG
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import cv2
 import numpy as np
@@ -30,7 +30,8 @@ from mien.errors import Box, InvalidPhotoError, SeveralFacesError
 
 cv2.setNumThreads(1)  # photos are spread over the cores already
 
-WRONG_PHOTO = (InvalidPhotoError, cv2.error, np.linalg.LinAlgError, MemoryError)
+Made = TypeVar("Made")
+
 PHOTOS_PER_BATCH = 8  # more photos in one run of a network are not faster on a CPU
 
 
@@ -131,11 +132,7 @@ class PhotoEncoder:
 
     def find_face(self, photo: Photo) -> Subject | RefusedPhoto:
         """The face to encode, or the refusal of the photo."""
-        try:
-            with decoded_photo(read_photo(photo.source)) as pixels:
-                return find_subject(pixels, self.detector, photo.face)
-        except WRONG_PHOTO as error:
-            return refusal_of(photo, error)
+        return made_of(photo, lambda pixels: find_subject(pixels, self.detector, photo.face))
 
     def encode_subjects(self, photos: Sequence[Photo], subjects: Sequence[Subject | RefusedPhoto]) -> list[Result]:
         """Embeds the faces that were found on photos; refusals stay as they are."""
@@ -180,25 +177,27 @@ def crops_of(photos: Sequence[Photo], detector: Callable[[], Detector]) -> Itera
     A photo of a crop's size is taken as a crop. If all are, the detector is not loaded.
     """
 
-    def crop_of(photo: Photo) -> Crop | RefusedPhoto:
-        try:
-            with decoded_photo(read_photo(photo.source)) as pixels:
-                if pixels.shape[:2] == (CROP_SIDE, CROP_SIDE):
-                    return Crop(pixels)
-                subject = find_subject(pixels, detector(), photo.face)
-                return Crop(subject.crop, subject.refusal)
-        except WRONG_PHOTO as error:
-            return refusal_of(photo, error)
+    def crop_on(pixels: Pixels, choice: Choice) -> Crop:
+        if pixels.shape[:2] == (CROP_SIDE, CROP_SIDE):
+            return Crop(pixels)
+        subject = find_subject(pixels, detector(), choice)
+        return Crop(subject.crop, subject.refusal)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(crop_of, photos)
+        yield from pool.map(lambda photo: made_of(photo, lambda pixels: crop_on(pixels, photo.face)), photos)
 
 
-def refusal_of(photo: Photo, error: Exception) -> RefusedPhoto:
-    """A photo that raised one of `WRONG_PHOTO`."""
-    known = isinstance(error, InvalidPhotoError)
-    reason = str(error) if known else f"it could not be worked on ({type(error).__name__})"
-    return RefusedPhoto(photo.image_id, reason, error.boxes if isinstance(error, SeveralFacesError) else ())
+def made_of(photo: Photo, make: Callable[[Pixels], Made]) -> Made | RefusedPhoto:
+    """What is made of a photo's pixels, or the refusal of the photo."""
+    try:
+        with decoded_photo(read_photo(photo.source)) as pixels:
+            return make(pixels)
+    except SeveralFacesError as error:
+        return RefusedPhoto(photo.image_id, str(error), error.boxes)
+    except InvalidPhotoError as error:
+        return RefusedPhoto(photo.image_id, str(error))
+    except (cv2.error, np.linalg.LinAlgError, MemoryError) as error:
+        return RefusedPhoto(photo.image_id, f"it could not be worked on ({type(error).__name__})")
 
 
 def read_photo(source: Path | bytes) -> bytes:

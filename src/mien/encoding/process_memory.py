@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-import os
+import resource
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
 PR_SET_DUMPABLE = 4  # of Linux
 LARGE = 8_000_000  # pixels
-
-
-@cache
-def _c_function(name: str) -> Callable[..., Any] | None:
-    """A function of the C library; None where it has none of this name."""
-    return getattr(ctypes.CDLL(None), name, None) if os.name == "posix" else None
+C_LIBRARY = ctypes.CDLL(None)  # not each has all functions
 
 
 def forbid_core_dumps() -> None:
     """A crash leaves no file with the photos in it; nor can other programs of this user read the memory."""
-    if os.name != "posix":
-        return
-    import resource  # noqa: PLC0415 not everywhere
-
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if prctl := _c_function("prctl"):  # the limit alone does not stop a program that the kernel pipes dumps to
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def return_memory() -> None:
-    """Gives memory that is free back to the system: decoders take it in pieces that glibc would keep."""
-    if malloc_trim := _c_function("malloc_trim"):
-        malloc_trim(0)
+    if hasattr(C_LIBRARY, "prctl"):  # the limit alone does not stop a program that the kernel pipes dumps to
+        C_LIBRARY.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 class PixelsInWork:
@@ -54,8 +37,8 @@ class PixelsInWork:
         try:
             yield
         finally:
-            if pixels > LARGE:
-                return_memory()
+            if pixels > LARGE and hasattr(C_LIBRARY, "malloc_trim"):
+                C_LIBRARY.malloc_trim(0)  # decoders take memory in pieces that glibc would keep
             with self.freed:
                 self.free += pixels
                 self.freed.notify()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from starlette.responses import Response
 
 from mien.core.embeddings import mean_cosine_distance
 from mien.core.roster import Roster
+from mien.encoding.alignment import png_of
 from mien.errors import shown
 from mien.report.gallery import gallery_document
 from mien.service.models import (
@@ -36,6 +38,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     "5XX": {"description": "Busy, or broken", **PROBLEM},
 }
 RANKED: dict[int | str, dict[str, Any]] = {200: {"model": RankAnswer}}
+PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}}
+}
 FORM = {
     "type": "object",
     "required": ["photos"],
@@ -105,13 +110,37 @@ def api_routes(ranker: PatientRanker) -> APIRouter:
     return routes
 
 
+def face_routes(ranker: PatientRanker) -> APIRouter:
+    """The faces that a gallery keeps, and composites of them. The audit log names each one that was shown."""
+    routes = APIRouter(prefix="/v1", responses={**PROBLEMS, **PICTURE})
+
+    async def send_picture(request: Request, draw: Callable[[Gallery, str], bytes], what: str, which: str) -> Response:
+        if ranker.settings.coarse:
+            raise Problem(403, "coarse", "this service shows no faces of the gallery")
+        picture = await ranker.queue.run_short(lambda: draw(ranker.gallery.newest(), which))
+        request.scope["audit"] = {what: which}
+        return Response(picture, media_type="image/png")
+
+    @routes.get("/faces/{image_id:path}", response_model=None)
+    async def face(request: Request, image_id: str) -> Response:
+        """The aligned face on an image of the gallery."""
+        return await send_picture(request, face_of, "image_id", image_id)
+
+    @routes.get("/composites/{disorder_id:path}", response_model=None)
+    async def composite(request: Request, disorder_id: str) -> Response:
+        """The mean face of a disorder, of so many patients that it shows none of them."""
+        return await send_picture(request, composite_of, "disorder_id", disorder_id)
+
+    return routes
+
+
 def ranked_photos(ranker: PatientRanker, asker: Asker, form: Form) -> dict[str, Any]:
-    if not form.uploads:
+    if not form.photos["photos"]:
         raise Problem(422, "no-photos", "send at least one photo in the field 'photos'")
     options = PhotoOptions.model_validate(form.fields)
     method, top = options.chosen_method, options.limit
     how = {"skip_refused": options.skip_refused, "by_gene": options.by == "gene"}
-    return ranker.rank_photos(asker, form.uploads, method, top, **how).document
+    return ranker.rank_photos(asker, form.photos["photos"], method, top, **how).document
 
 
 def ranked_embeddings(ranker: PatientRanker, asker: Asker, body: bytes) -> dict[str, Any]:
@@ -152,3 +181,21 @@ def disorder_document(gallery: Gallery, disorder_id: str) -> dict[str, Any]:
     alike = [gallery.roster.disorders[other].disorder_id for other in order if other != place]
     entry = disorder_entry(gallery.roster, place)
     return {**entry, "generation": gallery.generation, "most_alike": alike[:MOST_ALIKE]}
+
+
+def face_of(gallery: Gallery, image_id: str) -> bytes:
+    face = gallery.faces.crop(image_id)
+    if face is None:
+        raise Problem(404, "no-face", f"the gallery keeps no face of image {shown(image_id)}")
+    return face
+
+
+def composite_of(gallery: Gallery, disorder_id: str) -> bytes:
+    picture = gallery.faces.composite(disorder_id)
+    if picture is not None:
+        return png_of(picture)
+    if disorder_id not in gallery.roster.disorder_of_id or not gallery.faces.count():
+        raise Problem(404, "no-composite", f"the gallery keeps no faces, or holds no disorder {shown(disorder_id)}")
+    patients = gallery.faces.composite_patients()
+    detail = f"a composite shows {patients} patients or a multiple of that: this disorder has too few with faces"
+    raise Problem(403, "too-few-patients", detail)

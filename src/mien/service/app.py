@@ -8,25 +8,21 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from mien.answers.ranking import NOTICE
-from mien.errors import MienError
 from mien.service.access_checks import AccessChecks, people_of
-from mien.service.api import api_routes
+from mien.service.api import api_routes, face_routes
 from mien.service.audit import AuditLog
-from mien.service.face_routes import face_routes
 from mien.service.galleries import ServedGallery
 from mien.service.metrics import Metrics, metrics_routes
 from mien.service.official_routes import official_routes
 from mien.service.pages import page_routes
 from mien.service.patient_ranker import DemoPatient, PatientRanker
-from mien.service.problems import Problem, answer_problem
+from mien.service.problems import answer_problem
 from mien.service.request_queue import RequestQueue
-from mien.service.request_records import AuditMiddleware, RequestMonitor
+from mien.service.request_records import RequestRecords
 from mien.service.service_log import log_event, service_log
 from mien.service.settings import Settings
 from mien.version import __version__
@@ -78,10 +74,7 @@ def service(settings: Settings, demo_patients: Mapping[str, DemoPatient] | None 
     app.include_router(official_routes(ranker))
     app.include_router(metrics_routes(metrics))
     app.mount("/static", StaticFiles(packages=[("mien.service", "static")]))
-    for kind in (Problem, MienError, RequestValidationError, ValidationError, HTTPException):
-        app.add_exception_handler(kind, answer_problem)
+    app.add_exception_handler(HTTPException, answer_problem)  # all other errors reach the access checks
     app.add_middleware(AccessChecks, settings=settings, people=people, rejected=metrics.rejected_logins.inc)
-    if audit is not None:
-        app.add_middleware(AuditMiddleware, audit=audit)
-    app.add_middleware(RequestMonitor, metrics=metrics)
+    app.add_middleware(RequestRecords, metrics=metrics, audit=audit)
     return app

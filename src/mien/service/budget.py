@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Set
 from math import ceil
-from typing import NamedTuple
 
 from mien.core.arrays import Float32s
 from mien.core.embeddings import Encoder
@@ -25,35 +24,24 @@ def usual_embeddings(encoder: Encoder | None) -> int:
     return max(FEWEST_EMBEDDINGS, int(SHARE_OF_DIMENSIONS * encoder.dimensions) if encoder else 0)
 
 
-class Ranked(NamedTuple):
-    """A ranking that was made."""
-
-    time: float
-    embeddings: frozenset[bytes]  # hashes: whoever sends a photo again learns nothing new
-
-
 class Account:
-    """The rankings of a person in the last hour, or of an address where there are no tokens."""
+    """The last hour of a person, or of an address where there are no tokens; the oldest first."""
 
-    def __init__(self, ranked: Iterable[Ranked] = ()) -> None:
-        self.ranked = deque(ranked)  # the oldest first
-        self.times_of = Counter(embedding for each in self.ranked for embedding in each.embeddings)
+    def __init__(self) -> None:
+        self.ranked: deque[float] = deque()  # when each ranking was made
+        self.compared: dict[bytes, float] = {}  # when each embedding was last compared, by its hash
 
-    def add(self, asked: Ranked) -> None:
-        self.ranked.append(asked)
-        self.times_of.update(asked.embeddings)
+    def add(self, now: float, embeddings: Iterable[bytes]) -> None:
+        self.ranked.append(now)
+        for embedding in embeddings:
+            self.compared.pop(embedding, None)  # so that it stands last
+            self.compared[embedding] = now
 
-    def drop_oldest(self) -> Ranked:
-        oldest = self.ranked.popleft()
-        for embedding in oldest.embeddings:
-            self.times_of[embedding] -= 1
-            if not self.times_of[embedding]:
-                del self.times_of[embedding]
-        return oldest
-
-    def different_embeddings(self, asked: Ranked) -> int:
-        """How many different embeddings were compared, counting those of another ranking."""
-        return len(self.times_of) + sum(embedding not in self.times_of for embedding in asked.embeddings)
+    def forget(self, until: float) -> None:
+        while self.ranked and self.ranked[0] <= until:
+            self.ranked.popleft()
+        while self.compared and self.compared[oldest := next(iter(self.compared))] <= until:
+            del self.compared[oldest]
 
 
 class Budget:
@@ -68,33 +56,29 @@ class Budget:
 
     def spend(self, name: str, embeddings: Float32s) -> None:
         """Counts a ranking before it is made, or raises a problem that says when there is room for it."""
-        now = self.now()
-        asked = Ranked(now, frozenset(hashlib.sha256(image.tobytes()).digest() for image in embeddings))
+        asked = {hashlib.sha256(image.tobytes()).digest() for image in embeddings}
         with self.lock:
+            now = self.now()
             if len(self.accounts) > MOST_ACCOUNTS:
-                ended = [each for each, account in self.accounts.items() if account.ranked[-1].time <= now - HOUR]
+                ended = [each for each, account in self.accounts.items() if account.ranked[-1] <= now - HOUR]
                 for each in ended:
                     del self.accounts[each]
             account = self.accounts.get(name, Account())
-            while account.ranked and account.ranked[0].time <= now - HOUR:
-                account.drop_oldest()
-            if seconds := self._seconds_to_wait(account, asked):
+            account.forget(now - HOUR)
+            if seconds := self._room_from(account, asked, now) - now:
                 detail = f"in an hour {self.most_requests:,} rankings can be made, of {self.most_embeddings:,} photos"
                 raise Problem(429, "budget", f"{detail} in all", headers={"Retry-After": str(ceil(seconds))})
-            account.add(asked)
+            account.add(now, asked)
             self.accounts[name] = account
 
-    def _seconds_to_wait(self, account: Account, asked: Ranked) -> float:
-        """How long it takes until enough rankings are more than an hour old."""
-        if self._fits(account, asked):
-            return 0
-        later = Account(account.ranked)
-        while later.ranked:
-            oldest = later.drop_oldest()
-            if self._fits(later, asked):
-                return oldest.time + HOUR - asked.time
-        return HOUR  # more at once than an hour has room for
-
-    def _fits(self, account: Account, asked: Ranked) -> bool:
-        embeddings = account.different_embeddings(asked)
-        return len(account.ranked) < self.most_requests and embeddings <= self.most_embeddings
+    def _room_from(self, account: Account, asked: Set[bytes], now: float) -> float:
+        """When enough is an hour old that a ranking has room; whoever sends an embedding again learns nothing new."""
+        times = [now]
+        if (rankings := len(account.ranked) + 1 - self.most_requests) > 0:
+            times.append(account.ranked[rankings - 1] + HOUR)
+        if len(account.compared) + len(asked) > self.most_embeddings:
+            others = [when for embedding, when in account.compared.items() if embedding not in asked]
+            if (embeddings := len(others) + len(asked) - self.most_embeddings) > 0:
+                # more at once than an hour has room for never fits
+                times.append((others[embeddings - 1] if embeddings <= len(others) else now) + HOUR)
+        return max(times)

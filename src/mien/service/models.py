@@ -137,16 +137,12 @@ class Case(BaseModel):
     distance: float | None = None
 
 
-class RankedLine(BaseModel):
+class RankedLine(Standing):
     """What lines of disorders and of genes have in common. Coarse services give a band instead of distances."""
 
-    rank: int
     disorder_id: str
     disorder_name: str | None
     curie: str | None = Field(None, description="In OMIM, Orphanet or elsewhere, where the disorders are described.")
-    distance: float | None = None
-    nearest_distance: float | None = None
-    centroid_distance: float | None = None
     band: str | None = None
     nearest_image_id: str
     nearest_patient_id: str

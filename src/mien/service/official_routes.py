@@ -6,7 +6,6 @@ Three things differ: all photos are checked, errors have their own status, and t
 from __future__ import annotations
 
 import base64
-from binascii import Error as Base64Error
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ from mien.core.cohort import Query
 from mien.core.embeddings import VIEWS
 from mien.core.method import FULL
 from mien.encoding.alignment import png_of
+from mien.encoding.photo_encoder import read_photo
 from mien.report.gene_exports import official_answer
 from mien.service.api import PROBLEMS, openapi_body
 from mien.service.models import Base64Photo
@@ -69,14 +69,14 @@ def photo_of(body: bytes) -> bytes:
     text = Base64Photo.model_validate_json(body).img
     try:
         return base64.b64decode(text.partition("base64,")[2] or text, validate=True)
-    except (Base64Error, ValueError) as error:
+    except ValueError as error:
         raise Problem(422, "invalid-request", "img is not base64") from error
 
 
 def only_photo(form: Form) -> bytes:
-    if len(form.uploads) != 1:
+    if len(form.photos["file"]) != 1:
         raise Problem(422, "no-photos", "send one photo in the field 'file'")
-    return form.uploads[0].content
+    return read_photo(form.photos["file"][0].source)
 
 
 def predict(ranker: PatientRanker, asker: Asker, content: bytes) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -16,20 +15,18 @@ from starlette.responses import HTMLResponse, Response
 
 from mien.answers.ranking import answer_in_words, notice_for, percent
 from mien.core.method import FULL, method_of
-from mien.encoding.photo import MOST_BYTES, MOST_PIXELS
+from mien.encoding.photo import MOST_BYTES
 from mien.errors import InvalidMethodError
-from mien.report.rankings import PARTS, csv_text, ranking_rows
+from mien.report.rankings import csv_text, ranking_rows
 from mien.report.sex_and_age import sex_and_age_in_words
 from mien.service.api import disorder_list
-from mien.service.disorder_links import links_of
 from mien.service.disorder_map import FEWEST, Place, place_of_patient
+from mien.service.page_values import links_of, mark_faces, natural_order, photo_card, with_all_parts
 from mien.service.patient_ranker import CANNOT_ENCODE, Answer, PatientRanker, RefusedPhotosProblem, UploadResult
-from mien.service.photo_cards import photo_card
 from mien.service.problems import Problem, problem_of
 from mien.service.requests import Form, asker_of, note_for_audit, read_form
 from mien.service.tokens import Asker
 from mien.service.two_patients import FORM_FIELDS, compare_patients
-from mien.storage.faces import Faces
 from mien.storage.gallery import Gallery
 from mien.version import __version__
 
@@ -65,7 +62,7 @@ def page_routes(ranker: PatientRanker) -> APIRouter:
         answer: Callable[[Asker, Form], tuple[Response, dict[str, Any]]],
         template: str,
     ) -> Response:
-        form = Form({}, [])
+        form = Form({}, {})
         try:
             with queue.place():
                 form = await queue.receive(request, partial(read_form, settings=ranker.settings, names=names))
@@ -94,12 +91,32 @@ class Pages:
         self.templates = jinja2.Environment(
             loader=jinja2.PackageLoader("mien.service"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
-        self.templates.globals.update(percentage=percent, version=__version__, first_shown=FIRST_SHOWN)
+        patients = [
+            {"patient_id": patient_id, "photos": len(patient.query.encodings.image_ids)}
+            for patient_id, patient in ranker.demo_patients.items()
+        ]
+        self.templates.globals.update(
+            percentage=percent,
+            version=__version__,
+            first_shown=FIRST_SHOWN,
+            fewest_on_map=FEWEST,
+            most_photos=ranker.settings.most_photos,
+            most_megabytes=MOST_BYTES // 10**6,
+            centroid_weight=FULL.parameters["lambda"],
+            coarse=ranker.settings.coarse,
+            can_encode=ranker.encoder is not None,
+            cannot_encode=CANNOT_ENCODE,
+            demo={"patients": patients, "note": DEMO_NOTE} if patients else None,
+            chosen={},  # and what else not every page has
+            answer=None,
+            problem=None,
+            photos=[],
+        )
 
     def empty_form(self, template: str) -> Response:
         """A page to send photos from."""
         self.ranker.gallery.want_map()
-        return HTMLResponse(self._render_page(template))
+        return HTMLResponse(self._render(template))
 
     def answer(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
         """Ranks one patient. Returns the page or the file with the answer, and the document behind it."""
@@ -108,9 +125,9 @@ class Pages:
         method = method_of(parameters={"lambda": _weight(fields.get("lambda", ""))})
         if self.ranker.demo_patients:
             answer = self.ranker.rank_demo(asker, fields.get("patient", ""), method)
-        elif form.uploads:
+        elif photos := form.photos["photos"]:
             try:
-                answer = self.ranker.rank_photos(asker, form.uploads, method, None, skip_refused=True)
+                answer = self.ranker.rank_photos(asker, photos, method, None, skip_refused=True)
             except RefusedPhotosProblem as problem:
                 if download:
                     raise
@@ -124,12 +141,12 @@ class Pages:
         coarse = self.ranker.settings.coarse
         place = None if coarse else place_of_patient(answer.ranking.disorders, self.ranker.gallery.map)
         shown["answer"]["map"] = self._map(answer.gallery, place)
-        html = self._render_page("page.html", answer.document["gallery"], **shown, chosen=fields)
+        html = self._render("page.html", answer.document["gallery"], **shown, chosen=fields)
         return HTMLResponse(html), answer.document
 
     def refusal(self, template: str, problem: Problem, form: Form, cards: Sequence[dict[str, Any]] = ()) -> Response:
         """A page with what was wrong."""
-        html = self._render_page(template, problem=problem.document, photos=cards, chosen=form.fields)
+        html = self._render(template, problem=problem.document, photos=cards, chosen=form.fields)
         return HTMLResponse(html, problem.status, problem.headers)
 
     def answer_two(self, asker: Asker, form: Form) -> tuple[Response, dict[str, Any]]:
@@ -138,14 +155,14 @@ class Pages:
         for name in FORM_FIELDS:
             if self.ranker.demo_patients:
                 answers.append(self.ranker.rank_demo(asker, form.fields.get(name, ""), FULL))
-            elif uploads := [upload for upload in form.uploads if upload.field == name]:
-                answers.append(self.ranker.rank_photos(asker, uploads, FULL, None, skip_refused=True))
+            elif photos := form.photos[name]:
+                answers.append(self.ranker.rank_photos(asker, photos, FULL, None, skip_refused=True))
             else:
                 raise Problem(422, "no-photos", "Choose at least one photo of each patient.")
         queries = [query for answer in answers for query in answer.document["queries"]]
         pair = compare_patients(*(query["disorders"] for query in queries))
         crops = [[card["crop"] for card in self._cards(answer.uploads) if card["crop"]] for answer in answers]
-        html = self._render_page("two.html", pair=pair, crops=crops, chosen=form.fields)
+        html = self._render("two.html", pair=pair, crops=crops, chosen=form.fields)
         return HTMLResponse(html), {**answers[0].document, "queries": queries}
 
     def gallery(self) -> Response:
@@ -178,7 +195,7 @@ class Pages:
         return {
             "answer": {**answer.document, "queries": [{**query, "disorders": lines}], "truth": truth},
             "photos": cards,
-            "faces": with_faces and _mark_faces(lines, answer.gallery.faces),
+            "faces": with_faces and mark_faces(lines, answer.gallery.faces),
             "words": answer_in_words(answer.ranking, coarse=self.ranker.settings.coarse),
         }
 
@@ -203,25 +220,6 @@ class Pages:
         shown = place and {"x": round(place[0], 1), "y": round(place[1], 1)}  # more digits would tell distances
         return {"points": points, "place": shown}
 
-    def _render_page(self, template: str, gallery: dict[str, Any] | None = None, **values: Any) -> str:
-        ranker = self.ranker
-        usual = {
-            "can_encode": ranker.encoder is not None,
-            "cannot_encode": CANNOT_ENCODE,
-            "limits": {
-                "photos": ranker.settings.most_photos,
-                "megabytes": MOST_BYTES // 10**6,
-                "megapixels": MOST_PIXELS // 10**6,
-            },
-            "kinds": "JPEG, PNG, WebP or HEIC",
-            "centroid_weight": FULL.parameters["lambda"],
-            "chosen": {},
-            "answer": None,
-            "problem": None,
-            "photos": [],
-        }
-        return self._render(template, gallery or ranker.gallery.newest().as_dict(), **usual | values)
-
     def _file(self, answer: Answer, kind: str, *, with_faces: bool) -> Response:
         """The answer as a file to keep; its user asked for it."""
         if kind not in MEDIA_TYPES:
@@ -238,38 +236,15 @@ class Pages:
         headers = {"Content-Disposition": f'attachment; filename="mien-ranking.{kind}"'}
         return Response(content, media_type=MEDIA_TYPES[kind], headers=headers)
 
-    def _render(self, template: str, gallery: dict[str, Any], **values: Any) -> str:
-        patients = [
-            {"patient_id": patient_id, "photos": len(patient.query.encodings.image_ids)}
-            for patient_id, patient in self.ranker.demo_patients.items()
-        ]
-        demo = {"patients": patients, "note": DEMO_NOTE} if patients else None
+    def _render(self, template: str, gallery: dict[str, Any] | None = None, **values: Any) -> str:
+        newest = self.ranker.gallery.newest()
         return self.templates.get_template(template).render(
-            notice=notice_for(self.ranker.gallery.newest().encoder),
-            gallery=gallery,
-            coarse=self.ranker.settings.coarse,
-            demo=demo,
+            notice=notice_for(newest.encoder),
+            gallery=gallery or newest.as_dict(),
             made=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
-            fewest_on_map=FEWEST,
             map_drawn=self.ranker.gallery.map_drawn,
             **values,
         )
-
-
-def natural_order(text: str) -> list[tuple[int, str]]:
-    """Sorts names as people do.
-
-    >>> sorted(["type 10", "Type 9"], key=natural_order)
-    ['Type 9', 'type 10']
-    """
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text.lower())]
-
-
-def with_all_parts(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A line for the page. Hidden parts of a distance are filled with the distance, so that no weight changes it."""
-    missing = {name: line["distance"] for name in PARTS if name in line and line[name] is None}
-    others = {key: [with_all_parts(one) for one in line[key]] for key in ("alone", "without") if key in line}
-    return {**line, **missing, **others, "parts_hidden": bool(missing)}
 
 
 def _weight(text: str) -> float | None:
@@ -277,15 +252,3 @@ def _weight(text: str) -> float | None:
         return float(text) if text else None
     except ValueError as error:
         raise InvalidMethodError("lambda is a number from 0 to 1") from error
-
-
-def _mark_faces(lines: Sequence[dict[str, Any]], faces: Faces) -> bool:
-    """Marks cases that have a face and disorders that have a composite. Returns whether the gallery keeps any face."""
-    if not faces.count():
-        return False
-    shown = faces.of_images(case["image_id"] for line in lines for case in line["nearest_cases"])
-    composites = faces.of_disorders(line["disorder_id"] for line in lines)
-    for line in lines:
-        line["composite"] = line["disorder_id"] in composites
-        line["nearest_cases"] = [{**case, "face": case["image_id"] in shown} for case in line["nearest_cases"]]
-    return True

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from mien.encoding.photo import Pixels
 from mien.encoding.photo_encoder import EncodedPhoto, Photo, PhotoEncoder, RefusedPhoto, Result
 from mien.encoding.quality import odd_pairs
 from mien.encoding.store import encoder_for
-from mien.encoding.subject import Choice, Subject
+from mien.encoding.subject import Subject
 from mien.errors import EncoderMismatchError, InvalidFileError, WeightsError, shown
 from mien.report.photos import photo_document
 from mien.report.rankings import coarse_document, examination_document, ranking_document, rounded_document
@@ -30,25 +29,15 @@ from mien.service.settings import Settings
 from mien.service.tokens import Asker
 from mien.storage.gallery import Gallery
 
-LONGEST_NAME = 80
 CANNOT_ENCODE = "photos cannot be ranked here: the gallery's encoder is not on this machine, the service's log says why"
 ONLY_PHOTO = "input"  # the name of a photo that comes without one
 
 
-class Upload(NamedTuple):
-    """A photo as it was sent."""
-
-    name: str
-    content: bytes
-    face: Choice = None
-    field: str = "photos"  # of the form
-
-
 class UploadResult(NamedTuple):
-    """The result of encoding an upload."""
+    """The result of encoding a photo that was sent."""
 
+    photo: Photo
     result: Result
-    content: bytes
     crop: Pixels | None  # the face that was encoded
 
 
@@ -97,7 +86,7 @@ class PatientRanker:
     def rank_photos(
         self,
         asker: Asker,
-        uploads: Sequence[Upload],
+        photos: Sequence[Photo],
         method: Method,
         top: int | None,
         *,
@@ -107,7 +96,7 @@ class PatientRanker:
         """Ranks the photos of one patient. A refused photo is an error; with `skip_refused` it is left out."""
         self.gallery.newest().index  # noqa: B018 an empty gallery is refused before the photos are encoded
         encoder = self.loaded_encoder()
-        results = self.encode_uploads(uploads)
+        results = self.encode_uploads(photos)
         refused = [upload for upload in results if isinstance(upload.result, RefusedPhoto)]
         if refused and not (skip_refused and len(refused) < len(results)):
             raise RefusedPhotosProblem(results)
@@ -165,23 +154,20 @@ class PatientRanker:
             raise Problem(409, "no-encoder", CANNOT_ENCODE)
         return self.encoder
 
-    def encode_uploads(self, uploads: Sequence[Upload]) -> list[UploadResult]:
+    def encode_uploads(self, photos: Sequence[Photo]) -> list[UploadResult]:
         """Finds and encodes the face on each photo, spread over the cores."""
-        names = unique_names(upload.name for upload in uploads)
-        photos = [Photo(name, upload.content, upload.face) for name, upload in zip(names, uploads, strict=True)]
         encoder = self.loaded_encoder()
 
         def encode(photo: Photo) -> UploadResult:
             face = encoder.find_face(photo)
             [result] = encoder.encode_subjects([photo], [face])
-            assert isinstance(photo.source, bytes)
-            return UploadResult(result, photo.source, face.crop if isinstance(face, Subject) else None)
+            return UploadResult(photo, result, face.crop if isinstance(face, Subject) else None)
 
         return self.queue.run_on_cores(encode, photos)
 
     def encode_one(self, content: bytes) -> EncodedPhoto:
         """Encodes a single photo; raises a problem where it is refused."""
-        [upload] = self.encode_uploads([Upload(ONLY_PHOTO, content)])
+        [upload] = self.encode_uploads([Photo(ONLY_PHOTO, content)])
         if isinstance(upload.result, RefusedPhoto):
             raise RefusedPhotosProblem([upload])
         return upload.result
@@ -191,7 +177,7 @@ class PatientRanker:
         encoder, photo = self.loaded_encoder(), Photo(ONLY_PHOTO, content)
         [face] = self.queue.run_on_cores(encoder.find_face, [photo])
         if isinstance(face, RefusedPhoto):
-            raise RefusedPhotosProblem([UploadResult(face, content, None)])
+            raise RefusedPhotosProblem([UploadResult(photo, face, None)])
         return face.crop
 
 
@@ -204,19 +190,3 @@ class RefusedPhotosProblem(Problem):
         documents = [photo_document(photo) for photo in refused]
         super().__init__(422, "invalid-photos", "; ".join(lines), more={"photos": documents})
         self.uploads = uploads
-
-
-def unique_names(names: Iterable[str]) -> list[str]:
-    r"""Makes the file names of clients safe to show, and unique. They are never used as paths.
-
-    >>> unique_names(["C:\\me\\a.jpg", "../a.jpg", ""])
-    ['a.jpg', 'a.jpg (2)', 'photo']
-    """
-    found: list[str] = []
-    for name in names:
-        last = re.split(r"[/\\]", name)[-1]
-        safe = shown(last, longest=LONGEST_NAME)[1:-1] if not last.isprintable() else last[:LONGEST_NAME]
-        base = safe.strip() or "photo"
-        candidates = [base, *(f"{base} ({number})" for number in range(2, len(found) + 2))]
-        found.append(next(candidate for candidate in candidates if candidate not in found))
-    return found

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -74,7 +73,7 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
         case MienError():
             kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__.removesuffix("Error")).lower()
             return Problem(422, kind, str(error))
-        case RequestValidationError() | ValidationError():
+        case ValidationError():
             return _invalid(error)
         case HTTPException():
             kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
@@ -84,15 +83,15 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 a table
             return Problem(500, "internal-error", "something went wrong in the service; its log says where")
 
 
-def _invalid(error: RequestValidationError | ValidationError) -> Problem:
+def _invalid(error: ValidationError) -> Problem:
     """Names the wrong fields; if there are very many, only their number."""
     detail = "the request has missing or wrong fields"
-    if isinstance(error, ValidationError) and error.error_count() > MOST_ERRORS:
+    if error.error_count() > MOST_ERRORS:
         return Problem(422, "invalid-request", f"{detail}: {error.error_count():,} of them")
     lines = [{"field": ".".join(map(str, line["loc"]))[:100], "message": line["msg"][:200]} for line in error.errors()]
     return Problem(422, "invalid-request", detail, more={"errors": lines})
 
 
 async def answer_problem(_request: Request, error: Exception) -> Response:
-    """Handles every error of a route."""
+    """Handles errors that Starlette would answer itself: no such route, or not with this method."""
     return problem_of(error).response

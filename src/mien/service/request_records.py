@@ -17,26 +17,40 @@ from mien.service.service_log import log_error, log_event
 UNRECORDED = ("/static/", "/v1/health", "/status", "/metrics")  # they say nothing of anybody; refusals are recorded
 
 
-class RequestMonitor:
-    """ASGI middleware around all others: times every request, counts it, and writes its line into the service's log."""
+class RequestRecords:
+    """ASGI middleware around all others, so that refused requests are recorded as well."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, audit: AuditLog | None) -> None:
         self.app = app
         self.metrics = metrics
+        self.audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         status, started = 500, time.perf_counter()  # where nothing is answered, uvicorn answers 500
+        log_failed = False
 
-        async def send_noted(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
+        async def send_recorded(message: Message) -> None:
+            nonlocal status, log_failed
+            if log_failed:
+                return
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if self.audit and is_recorded(scope, status):
+                    try:
+                        await asyncio.to_thread(self.audit.write, "request", **audit_facts(scope, status))
+                    except OSError as error:  # an answer that cannot be recorded is not given
+                        log_error(error, "make room for the audit log, or mend its permissions")
+                        log_failed, problem = True, busy("the audit log cannot be written")
+                        status = problem.status
+                        await problem.response(scope, receive, send)
+                        return
             await send(message)
 
         try:
-            await self.app(scope, receive, send_noted)
+            await self.app(scope, receive, send_recorded)
         finally:
             seconds = time.perf_counter() - started
             person, route = person_and_route(scope)
@@ -45,34 +59,6 @@ class RequestMonitor:
                 level = logging.ERROR if status >= 500 else logging.INFO
                 facts = {"route": route, "status": status, "milliseconds": round(1000 * seconds), "person": person}
                 log_event("request", level=level, **facts)
-
-
-class AuditMiddleware:
-    """ASGI middleware around the access checks, so that refused requests are in the audit log as well."""
-
-    def __init__(self, app: ASGIApp, audit: AuditLog) -> None:
-        self.app = app
-        self.audit = audit
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        log_failed = False
-
-        async def send_recorded(message: Message) -> None:
-            nonlocal log_failed
-            if message["type"] == "http.response.start" and is_recorded(scope, message["status"]):
-                try:
-                    await asyncio.to_thread(self.audit.write, "request", **audit_facts(scope, message["status"]))
-                except OSError as error:  # an answer that cannot be recorded is not given
-                    log_error(error, "make room for the audit log, or mend its permissions")
-                    log_failed = True
-                    await busy("the audit log cannot be written").response(scope, receive, send)
-            if not log_failed:
-                await send(message)
-
-        await self.app(scope, receive, send_recorded)
 
 
 def is_recorded(scope: Scope, status: int) -> bool:

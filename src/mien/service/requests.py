@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
@@ -12,15 +12,16 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from mien.encoding.photo_encoder import Photo
 from mien.encoding.subject import Choice
-from mien.errors import shown_ids
-from mien.service.patient_ranker import Upload
+from mien.errors import shown, shown_ids
 from mien.service.problems import Problem
 from mien.service.request_queue import RequestQueue
 from mien.service.settings import Settings
 from mien.service.tokens import Asker
 
 MOST_FIELDS = 100
+LONGEST_NAME = 80
 Body = TypeVar("Body")
 
 
@@ -28,7 +29,7 @@ class Form(NamedTuple):
     """A form with photos."""
 
     fields: dict[str, str]  # the last value of each field
-    uploads: list[Upload]
+    photos: dict[str, list[Photo]]  # by field
 
 
 class InMemoryParser(MultiPartParser):
@@ -76,23 +77,36 @@ async def read_form(request: Request, settings: Settings, names: Sequence[str] =
 
 
 async def _contents(form: FormData, settings: Settings, names: Sequence[str]) -> Form:
-    photos = [(key, part) for key, part in form.multi_items() if isinstance(part, UploadFile)]
-    if others := {key for key, _ in photos} - set(names):
+    files = [(key, part) for key, part in form.multi_items() if isinstance(part, UploadFile)]
+    if others := {key for key, _ in files} - set(names):
         known = " or ".join(map(repr, names))
         raise Problem(422, "invalid-request", f"photos are sent as {known}, not as {shown_ids(sorted(others))}")
     # browsers send an empty file where none is chosen
-    sent = [(key, part) for key, part in photos if part.filename or part.size]
+    sent = [(key, part) for key, part in files if part.filename or part.size]
     for name in names:
         if (count := sum(key == name for key, _ in sent)) > settings.most_photos:
             raise Problem(413, "too-many-photos", f"{count} photos: at most {settings.most_photos} of one patient")
     faces = [str(choice) for choice in form.getlist("face")]
     faces += [""] * (len(sent) - len(faces))
-    uploads = [
-        Upload(part.filename or "", await part.read(), face_choice(face), key)
-        for (key, part), face in zip(sent, faces, strict=False)
-    ]
+    photos: dict[str, list[Photo]] = {name: [] for name in names}
+    for (key, part), face in zip(sent, faces, strict=False):
+        name = unique_name(part.filename or "", [photo.image_id for photo in photos[key]])
+        photos[key].append(Photo(name, await part.read(), face_choice(face)))
     fields = {key: value for key, value in form.multi_items() if isinstance(value, str) and key != "face"}
-    return Form(fields, uploads)
+    return Form(fields, photos)
+
+
+def unique_name(name: str, taken: Collection[str]) -> str:
+    r"""Makes the file name of a client safe to show, and unique. It is never used as a path.
+
+    >>> unique_name("C:\\me\\a.jpg", []), unique_name("../a.jpg", ["a.jpg"]), unique_name("", [])
+    ('a.jpg', 'a.jpg (2)', 'photo')
+    """
+    last = re.split(r"[/\\]", name)[-1]
+    safe = shown(last, longest=LONGEST_NAME)[1:-1] if not last.isprintable() else last[:LONGEST_NAME]
+    base = safe.strip() or "photo"
+    candidates = [base, *(f"{base} ({number})" for number in range(2, len(taken) + 2))]
+    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 async def read_json(request: Request) -> bytes:

@@ -6,13 +6,14 @@ the token. A token has 256 random bits: its hash tells nothing.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import os
 import re
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -113,7 +114,7 @@ def read_people(path: Path) -> dict[str, Person]:
 def private_text(path: Path) -> str:
     """The content of a file that nobody else can read or change."""
     text = path.read_text(encoding="ascii", errors="replace")
-    if os.name == "posix" and path.stat().st_mode & 0o077:
+    if path.stat().st_mode & 0o077:
         raise MienError(f"{path}: others can read it: chmod 600 {path}")
     return text
 
@@ -144,20 +145,14 @@ def revoke_people(path: Path, names: Iterable[str]) -> None:
 @contextmanager
 def changed_people(path: Path) -> Iterator[dict[str, Person]]:
     """Yields the people of a file to be changed, and writes them in one step unless an error is raised."""
-    import fcntl  # noqa: PLC0415 not everywhere, and only needed here
-
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)  # whoever changes it at the same time must not undo this
         people = read_people(path) if path.exists() else {}
         yield people
-        _write(path, people)
+        with private_file(path) as file:  # what a killed process leaves has a fixed name, and the next one deletes it
+            for person in people.values():
+                rights = ",".join(right for right in RIGHTS if right in person.rights)
+                file.write(f"{person.name} {person.token_sha256} {rights}\n".encode())
     finally:
         os.close(folder)
-
-
-def _write(path: Path, people: Mapping[str, Person]) -> None:
-    with private_file(path) as file:  # what a killed process leaves has a fixed name, and the next one deletes it
-        for person in people.values():
-            rights = ",".join(right for right in RIGHTS if right in person.rights)
-            file.write(f"{person.name} {person.token_sha256} {rights}\n".encode())

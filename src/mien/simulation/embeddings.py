@@ -53,12 +53,16 @@ def simulated_embeddings(
     directions = _patient_directions(patients, parameters, rng)
     typicality = _typicality(patients, parameters, rng, patient_of_image)
     common = space.setdefault("common", _unit(rng, 1, size))
-    residuals = _Residuals(patients, parameters, rng)
+    rare = (np.array(patients.role) == "rare")[patient_of_image, np.newaxis]
+    patient_share = np.where(rare, parameters.rare_patient_share, parameters.patient_share)
+    of_patient, of_image = _unit(rng, len(patients.images), size), _unit(rng, len(patient_of_image), size)
     rest = np.sqrt(1 - typicality**2)[:, np.newaxis]
     shared = parameters.common * common + typicality[:, np.newaxis] * directions[patient_of_image]
     embeddings = np.empty((len(patient_of_image), MODELS * layout.views, layout.dimensions or size), dtype=np.float32)
     for model in range(MODELS):
-        seen = shared + rest * residuals.of_model()
+        patient = _mixed_noise(of_patient, _unit(rng, *of_patient.shape), parameters.patient_shared_by_models)
+        image = _mixed_noise(of_image, _unit(rng, *of_image.shape), parameters.image_shared_by_models)
+        seen = shared + rest * _mixed_noise(patient[patient_of_image], image, patient_share)
         drawn = _rotation(rng, size, layout.dimensions) if layout.dimensions else np.eye(size)
         rotation = space.setdefault(f"rotation of model {model}", drawn)
         for view in range(layout.views):
@@ -129,26 +133,6 @@ def _disorders_in_order(patients: Patients) -> Ints:
     several = (patients.images > 1) & np.isin(patients.role, ("test", "rare"))
     disorders = np.arange(FREQUENT_DISORDERS + RARE_DISORDERS)
     return np.lexsort((disorders, ~np.isin(disorders, patients.disorder[several]), disorders >= FREQUENT_DISORDERS))
-
-
-class _Residuals:
-    """What a photo shows beside the disorder, for one model after the other; vectors of length one on average."""
-
-    def __init__(self, patients: Patients, parameters: Parameters, rng: np.random.Generator) -> None:
-        self.parameters, self.rng = parameters, rng
-        self.patient_of_image = np.repeat(np.arange(len(patients.images)), patients.images)
-        rare = (np.array(patients.role) == "rare")[self.patient_of_image, np.newaxis]
-        self.patient_share = np.where(rare, parameters.rare_patient_share, parameters.patient_share)
-        self.patient = _unit(rng, len(patients.images), parameters.latent_dimensions)
-        self.image = _unit(rng, len(self.patient_of_image), parameters.latent_dimensions)
-
-    def of_model(self) -> Float64s:
-        patient = self._mixed_with_own(self.patient, self.parameters.patient_shared_by_models)
-        image = self._mixed_with_own(self.image, self.parameters.image_shared_by_models)
-        return _mixed_noise(patient[self.patient_of_image], image, self.patient_share)
-
-    def _mixed_with_own(self, shared: Float64s, share: float) -> Float64s:
-        return _mixed_noise(shared, _unit(self.rng, *shared.shape), share)
 
 
 def _mixed(shared: Float64s, own: Float64s, share: Float64s) -> Float64s:
