@@ -128,6 +128,18 @@ def test_accounts_that_are_over_are_forgotten(monkeypatch):
     assert len(budget.accounts) <= 6
 
 
+def test_an_account_that_asked_for_too_much_after_an_hour_is_forgotten_too(monkeypatch):
+    clock = [0.0]
+    budget = Budget(10, 10, now=lambda: clock[0])
+    budget.spend("anna", np.zeros((1, 1), dtype=np.float32))
+    clock[0] = HOUR
+    with pytest.raises(Problem, match="rankings can be made"):
+        budget.spend("anna", np.arange(11, dtype=np.float32)[:, np.newaxis])
+    monkeypatch.setattr("mien.service.budget.MOST_ACCOUNTS", 0)
+    budget.spend("boris", np.zeros((1, 1), dtype=np.float32))
+    assert set(budget.accounts) == {"boris"}
+
+
 @pytest.fixture
 def sizes(tmp_path, rng):
     """A disorder of one patient with two photos, one of two patients, and one of three."""

@@ -60,9 +60,9 @@ class Budget:
         with self.lock:
             now = self.now()
             if len(self.accounts) > MOST_ACCOUNTS:
-                ended = [each for each, account in self.accounts.items() if account.ranked[-1] <= now - HOUR]
-                for each in ended:
-                    del self.accounts[each]
+                for account in self.accounts.values():
+                    account.forget(now - HOUR)
+                self.accounts = {each: account for each, account in self.accounts.items() if account.ranked}
             account = self.accounts.get(name, Account())
             account.forget(now - HOUR)
             if seconds := self._room_from(account, asked, now) - now:
