@@ -18,8 +18,7 @@ from mien.evaluation.agreement import Cell, accuracy_cells, mean_absolute_error,
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.experiment_context import ExperimentContext, Tables
-from mien.evaluation.experiments import EXPERIMENTS
-from mien.evaluation.experiments.proportional import METHODS
+from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.paper_statements import findings
 from mien.evaluation.published import DISTANCES
 from mien.simulation.embeddings import Layout
@@ -31,7 +30,7 @@ LEFT_OUT = {"tsne", "overview", "growth", "settings"}  # drawings: the paper sta
 def studied(seed: int) -> tuple[list[Cell], Tables]:
     """The accuracies and all tables of one database."""
     study = simulated_gmdb(seed, layout=Layout(views=1, dimensions=None))
-    comparison = Comparison(study.encodings, evaluated_folds(study), averaging=METHODS)
+    comparison = Comparison(study.encodings, evaluated_folds(study), methods=methods_of(EXPERIMENTS))
     context = ExperimentContext(study, comparison, seed)
     tables: Tables = {}
     for name, run in EXPERIMENTS.items():

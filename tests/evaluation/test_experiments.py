@@ -45,7 +45,10 @@ def labels(*texts):
     return tuple(Label(*text.split()) for text in texts)
 
 
-def context_of(embeddings, gallery, test, *, train=(), validation=(), averaging=(), facts=None):
+EVERY_METHOD = methods_of(EXPERIMENTS)
+
+
+def context_of(embeddings, gallery, test, *, train=(), validation=(), facts=None):
     """One fold of frequent disorders; images are "0", "1", ..."""
     image_ids = [str(number) for number in range(len(embeddings))]
     fold = Fold(Split(labels(*gallery), labels(*test)), Split((), ()))
@@ -57,16 +60,14 @@ def context_of(embeddings, gallery, test, *, train=(), validation=(), averaging=
         labels(*validation),
         facts_of_image=facts or {},
     )
-    return ExperimentContext(study, Comparison(study.encodings, evaluated_folds(study), averaging=averaging))
+    return ExperimentContext(study, Comparison(study.encodings, evaluated_folds(study), methods=EVERY_METHOD))
 
 
 @pytest.fixture(scope="module")
 def small_lab():
     """Every fourth disorder of a simulated GMDB of latent size, two folds of it."""
     study = with_few_disorders(latent_gmdb(1), folds=2, one_of=4)
-    return ExperimentContext(
-        study, Comparison(study.encodings, evaluated_folds(study), averaging=proportional.METHODS), 1
-    )
+    return ExperimentContext(study, Comparison(study.encodings, evaluated_folds(study), methods=EVERY_METHOD), 1)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +180,7 @@ class TestLambda:
             labels(*train),
             labels("4 v A"),
         )
-        comparison = Comparison(study.encodings, validation_folds(study))
+        comparison = Comparison(study.encodings, validation_folds(study), methods=lambda_selection.METHODS)
         lines = lambda_selection.select_lambda(comparison)
         assert [line.top1 for line in lines] == [0, 0, 100, 100, 100]
         assert [line.centroid_weight for line in lines if line.selected] == [0.5]  # of equal ones the smallest
@@ -290,7 +291,7 @@ class TestGallerySize:
 class TestProportional:
     def test_all_images_is_the_mean_distance(self):
         embeddings = [at(0), at(60), at(40), at(12)]
-        context = context_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"], averaging=proportional.METHODS)
+        context = context_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"])
         lines = {line.alpha: line for line in proportional.run(context)["proportional"]}
         assert lines[0.5].top1 == 100  # the nearest of A's two
         assert lines[1.0].top1 == 0  # the mean of cosines at 12 and 48 degrees is below that at 28
@@ -508,7 +509,7 @@ def test_the_map_is_the_same_every_time():
 
 def test_experiments_ask_for_no_method_but_those_that_they_name(monkeypatch):
     embeddings = [*PLACES, at(10), at(80), at(45), at(50)]
-    context = context_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"], averaging=proportional.METHODS)
+    context = context_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"])
     asked, ranks = set(), context.comparison.ranks
     monkeypatch.setattr(
         context.comparison,

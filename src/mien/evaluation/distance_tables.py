@@ -53,10 +53,30 @@ class DistanceTable:
     centroid: dict[CentroidKind, Floats]
     nearest_means: dict[bytes, Floats]  # by the numbers of images that are averaged
 
-    def scored(self, method: Method) -> tuple[dict[ScoredProbe, int], Floats]:
+    def ranks(
+        self, method: Method, lists: Sequence[tuple[Sequence[EvaluatedPatient], Ints, Float32s]]
+    ) -> Iterator[Ints]:
+        """Ranks (lists, rankings) of some patients' disorders: one ranking for each patient, or for each image.
+
+        Each with the column of the patients' disorders, -1 where it has none, and which columns their lists have:
+        (columns, lists), one or zero.
+        """
+        row_of, distances_of = self._scored(method)
+        for patients, true_column, in_list in lists:
+            ranks = []
+            for start in range(0, len(patients), PATIENTS_RANKED):
+                some, columns = patients[start : start + PATIENTS_RANKED], true_column[start : start + PATIENTS_RANKED]
+                images = np.array([len(patient.images) for patient in some], dtype=np.intp)
+                distances = distances_of[[row_of[each] for who in some for each in probes_of(who, method.fusion)]]
+                if method.fusion == "distance":
+                    distances = fuse_distances(distances, np.cumsum(images) - images)
+                columns = np.repeat(columns, images) if method.fusion == "none" else columns
+                ranks.append(true_ranks_in_lists(distances, columns, in_list))
+            yield np.concatenate(ranks, axis=1)
+
+    def _scored(self, method: Method) -> tuple[dict[ScoredProbe, int], Floats]:
         """What is ranked of the patients: the row of each probe, and its distances by a method."""
         probes = {probe: None for patient in self.patients for probe in probes_of(patient, method.fusion)}
-        row_of = {probe: row for row, probe in enumerate(probes)}
         rows = np.array([self.row_of_probe[probe] for probe, _ in probes], dtype=np.intp)
         photos = np.array([count for _, count in probes], dtype=np.intp)[:, np.newaxis]
         neighbours = method.neighbours(self.gallery_images)
@@ -76,32 +96,7 @@ class DistanceTable:
             )
             scored[some] = method.distance(evidence)
         method.require_rising(scored, scored)
-        return row_of, scored
-
-    def ranks(
-        self,
-        scored: tuple[dict[ScoredProbe, int], Floats],
-        patients: Sequence[EvaluatedPatient],
-        true_column: Ints,
-        in_list: Float32s,
-        fusion: str,
-    ) -> Ints:
-        """Ranks (lists, rankings) of the patients' disorders: one ranking for each patient, or for each image.
-
-        `scored` is what `scored` returns. `true_column` is the column of each patient's disorder, -1 where it has none;
-        `in_list` (columns, lists) says which columns a list has.
-        """
-        row_of, distances_of = scored
-        ranks = []
-        for start in range(0, len(patients), PATIENTS_RANKED):
-            some, columns = patients[start : start + PATIENTS_RANKED], true_column[start : start + PATIENTS_RANKED]
-            images = np.array([len(patient.images) for patient in some], dtype=np.intp)
-            distances = distances_of[[row_of[probe] for patient in some for probe in probes_of(patient, fusion)]]
-            if fusion == "distance":
-                distances = fuse_distances(distances, np.cumsum(images) - images)
-            columns = np.repeat(columns, images) if fusion == "none" else columns
-            ranks.append(true_ranks_in_lists(distances, columns, in_list))
-        return np.concatenate(ranks, axis=1)
+        return {probe: row for row, probe in enumerate(probes)}, scored
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,24 +107,23 @@ class Comparer:
     groups: Groups
     parts: Parts[GalleryImages]
     centroid_rows: dict[CentroidKind, Float64s]  # (groups, representations * dimensions)
-    neighbours: tuple[Ints, ...]  # how many nearest images of each group are averaged, all ways that are asked for
+    neighbours: tuple[Ints, ...]  # how many nearest images of each group are averaged, in each way that is asked for
 
     @classmethod
     def of(
-        cls,
-        encodings: Encodings,
-        groups: Groups,
-        parts: Parts[GalleryImages],
-        *,
-        centroids: Sequence[CentroidKind],
-        averaging: Sequence[Method],
+        cls, encodings: Encodings, groups: Groups, parts: Parts[GalleryImages], methods: Sequence[Method]
     ) -> Comparer:
-        """Makes the centroids, once; the nearest images are averaged as some methods do."""
+        """Makes the centroids that some methods use, once."""
         width = encodings.embeddings[0].size
-        rows = {kind: _centroid_rows(groups, parts, kind, width) for kind in centroids}
-        counted = {counts.tobytes(): counts for counts in (method.neighbours(groups.sizes) for method in averaging)}
-        neighbours = tuple(counts for counts in counted.values() if (counts > 1).any())
-        return cls(encodings, groups, parts, rows, neighbours)
+        kinds = dict.fromkeys(kind for method in methods if (kind := method.scoring.centroid))
+        counted = {counts.tobytes(): counts for counts in (method.neighbours(groups.sizes) for method in methods)}
+        return cls(
+            encodings,
+            groups,
+            parts,
+            {kind: _centroid_rows(groups, parts, kind, width) for kind in kinds},
+            tuple(counts for counts in counted.values() if (counts > 1).any()),
+        )
 
     @property
     def most_probes(self) -> int:
