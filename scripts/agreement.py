@@ -74,9 +74,8 @@ def main() -> None:
         )
         print(f"| {key[0]}, {key[1]} x {key[2]}, top-{tops} | {measured} | {published} |")
     for group in tables["distances"]:
-        for name in ("mean", "cohens_d", "auc", "overlap_percent"):
-            if (published := getattr(DISTANCES[group.group], name)) is not None:
-                print(f"| {group.group}, {name.replace('_', ' ')} | {getattr(group, name):.3g} | {published} |")
+        for name, published in DISTANCES[group.group].items():
+            print(f"| {group.group}, {name.replace('_', ' ')} | {getattr(group, name):.3g} | {published} |")
     print(f"\nmean difference {mean_absolute_error(cells):.2f}, largest {worst(cells)}")
     print("each seed alone:", *(f"{mean_absolute_error(of_run):.2f}" for of_run, _ in runs))
     for seed, (_, of_run) in zip(options.seeds, runs, strict=True):

@@ -19,9 +19,6 @@ from mien.evaluation.results import Result
 
 Values = dict[str, Any]  # by field
 
-BEST_AT_TOP10 = 0.5  # lambda on the validation images; for every other measure it is the chosen one
-IMAGES_PER_PATIENT = {"test multi-freq": 3.0, "test multi-rare": 2.5}
-
 
 def published_values(row: NamedTuple) -> Values:
     """The published values for a row, by field; empty for most rows."""
@@ -30,15 +27,6 @@ def published_values(row: NamedTuple) -> Values:
 
 def _fields(line: NamedTuple | None) -> Values:
     return line._asdict() if line else {}
-
-
-def _change(row: Change) -> Values:
-    printed = published.RANK_CHANGE[row.set]
-    return {
-        "baseline": {"median_rank": printed.median_rank_before},
-        "patient-weighted centroid": _fields(published.DISORDER_LEVEL_CHANGE.get(row.set)),
-        "full": printed._asdict() | {"median_rank": printed.median_rank_after},
-    }.get(row.stage, {})
 
 
 def _best_lambda(row: BestLambda) -> Values:
@@ -65,13 +53,13 @@ def _oracle(row: OracleLine) -> Values:
 PRINTED: dict[type, Callable[[Any], Values]] = {
     Result: lambda row: _fields(published.published_accuracy(row.set, row.method)) if row.gallery == "unified" else {},
     SplitLine: lambda row: (
-        published.SPLITS[row.part]._asdict() | {"images_per_patient": IMAGES_PER_PATIENT.get(row.part)}
+        published.SPLITS[row.part]._asdict() | {"images_per_patient": published.IMAGES_PER_PATIENT.get(row.part)}
     ),
-    Change: _change,
-    Group: lambda row: _fields(published.DISTANCES.get(row.group)),
+    Change: lambda row: published.RANK_CHANGE.get((row.set, row.stage), {}),
+    Group: lambda row: published.DISTANCES[row.group],
     # the study stands beside the last release
     Growth: lambda row: {} if row.released else published.SPLITS["total"]._asdict(),
-    BestOnValidation: lambda row: {"centroid_weight": BEST_AT_TOP10 if row.measure == "top10" else published.LAMBDA},
+    BestOnValidation: lambda row: {"centroid_weight": published.BEST_ON_VALIDATION[row.measure]},
     CentroidGain: lambda _: {"mean_gain": "{:.2f} to {:.2f}".format(*published.PATIENT_OVER_IMAGE_WEIGHTED)},
     BestLambda: _best_lambda,
     ImagesUsed: _images_used,
