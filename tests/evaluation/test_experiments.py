@@ -108,7 +108,7 @@ class TestOracle:
                 assert best.top1 >= lines[test_set, score, "single image"].top1
 
     def test_patients_are_compared_with_their_best_photo(self):
-        patients = evaluated_folds(context_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].frequent_patients
+        patients = evaluated_folds(context_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].patients["freq"]
         three = patients * 3
         best = Ranks(np.array([2, 2, 2]), np.arange(3), three, None)
         fused = Ranks(np.array([1, 2, 5]), np.arange(3), three, None)
@@ -192,8 +192,8 @@ class TestLambda:
 
     def test_validation_images_are_not_in_their_gallery(self, small_lab):
         for one in validation_folds(small_lab.study):
-            tested = {patient.patient_id for patient in one.frequent_patients}
-            assert not tested & {label.patient_id for label in (*one.frequent_gallery, *one.rare_gallery)}
+            tested = {patient.patient_id for patient in one.patients["freq"]}
+            assert not tested & {label.patient_id for label in one.unified_gallery}
 
     def test_the_ends_of_the_sensitivity_curve_are_the_two_scores(self, small_lab):
         found = lambda_sensitivity.run(small_lab)["lambda_sensitivity"]
@@ -313,7 +313,7 @@ class TestConfounders:
     def test_facts_become_variables(self):
         facts = {"3": ImageFacts(2.0, "male"), "4": ImageFacts(7.0, "male"), "0": ImageFacts(9.0, "female")}
         context = context_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
-        [patient] = evaluated_folds(context.study)[0].frequent_patients
+        [patient] = evaluated_folds(context.study)[0].patients["freq"]
         values = confounders._variables(context.study, patient, list(labels("0 a A")))
         assert values["images"] == 2
         assert values["age spread"] == 5
@@ -326,7 +326,7 @@ class TestConfounders:
     def test_an_unknown_sex_is_not_female(self):
         facts = {"3": ImageFacts(None, "unknown"), "4": ImageFacts(None, "unknown")}
         context = context_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
-        [patient] = evaluated_folds(context.study)[0].frequent_patients
+        [patient] = evaluated_folds(context.study)[0].patients["freq"]
         assert confounders._variables(context.study, patient, [])["sex (male)"] is None
 
     @given(ages=st.lists(st.floats(0, 100), min_size=2, max_size=4), gallery=st.lists(st.floats(0, 100), max_size=4))
@@ -378,7 +378,7 @@ class TestConfounders:
 
     def test_few_patients_say_nothing(self, small_lab):
         study = small_lab.study
-        [*_, known] = [patient for patient in evaluated_folds(study)[0].frequent_patients if len(patient.images) > 1]
+        [*_, known] = [patient for patient in evaluated_folds(study)[0].patients["freq"] if len(patient.images) > 1]
         facts = {study.encodings.image_ids[row]: ImageFacts(3.0 + row) for row in known.images}
         found = confounders.run(ExperimentContext(replace(study, facts_of_image=facts), small_lab.comparison, 1))
         reasons = {(line.set, line.variable): line.reason for line in found["confounders_missing"]}

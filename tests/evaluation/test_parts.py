@@ -166,7 +166,7 @@ class TestParts:
         labels = [Label(f"{i}", patient, "A") for i, patient in enumerate("ppqr")]
         encodings = Encodings.of([f"{i}" for i in range(4)], np.eye(4))
         study = random_study(1)
-        rounds = [evaluated_folds(study)[0]._replace(frequent_gallery=tuple(labels), rare_gallery=())]
+        rounds = [evaluated_folds(study)[0]._replace(galleries=(tuple(labels), ()))]
 
         def parts(_encodings, galleries):
             return LocalParts([GalleryImages.of(encodings.only(rows), Groups.of(galleries)) for rows in rows_of_part])

@@ -116,7 +116,7 @@ class Comparison:
     @property
     def galleries(self) -> tuple[GalleryName, ...]:
         """The galleries that differ: with frequent disorders only, or rare ones only, there is but one."""
-        both = any(fold.frequent_gallery for fold in self.folds) and any(fold.rare_gallery for fold in self.folds)
+        both = all(any(galleries) for galleries in zip(*(fold.galleries for fold in self.folds), strict=True))
         return GALLERIES if both else ("unified",)
 
     def ranks(self, test_set: SetName, gallery: GalleryName, method: Method) -> list[Ranks]:
