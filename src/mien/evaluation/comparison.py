@@ -81,7 +81,7 @@ class Comparison:
         every = list(distinct.values())
         # the place of what is left of a gallery's disorders without one of their patients
         self._without: dict[tuple[int, str], int] = {}
-        for place, patient_id in self._own_galleries() if leave_out else ():
+        for place, patient_id in sorted(self._tested_and_inside(every)) if leave_out else ():
             self._without[place, patient_id] = len(every)
             every.append(others_with_the_same_disorders(every[place], patient_id))
         self._groups = Groups.of(every)
@@ -157,17 +157,12 @@ class Comparison:
             return  # their galleries are empty
         met = np.unique(np.concatenate([groups for some in together for groups, _ in some.lists]))
         table = comparer.table(patients, probes, met)
-        lists = [
-            (
-                some.patients,
-                np.where(np.array(some.true_groups) < 0, -1, np.searchsorted(met, some.true_groups)),
-                np.stack([np.isin(met, groups) for groups, _ in some.lists], axis=1).astype(np.float32),
-            )
-            for some in together
-        ]
-        for method in self.methods:
-            for some, of_lists in zip(together, table.ranks(method, lists), strict=True):
-                for (_, (gallery, part, number, chosen)), ranks in zip(some.lists, of_lists, strict=True):
+        for some in together:
+            true_column = np.where(np.array(some.true_groups) < 0, -1, np.searchsorted(met, some.true_groups))
+            in_list = np.stack([np.isin(met, groups) for groups, _ in some.lists], axis=1).astype(np.float32)
+            for method in self.methods:
+                found = table.ranks(method, some.patients, true_column, in_list)
+                for (_, (gallery, part, number, chosen)), ranks in zip(some.lists, found, strict=True):
                     fold = self._ranks[gallery, method][part][number]
                     fold.ranks[chosen[fold.patient_of_ranking]] = ranks
 
@@ -219,19 +214,17 @@ class Comparison:
         group_of = {self._groups.labels[group][0].disorder_id: group for group in groups.tolist()}
         return tuple(group_of.get(patient.disorder_id, -1) for patient in patients)
 
-    def _own_galleries(self) -> Iterator[tuple[int, str]]:
+    def _tested_and_inside(self, galleries: Sequence[Gallery]) -> set[tuple[int, str]]:
         """Each gallery with each of its patients who is compared with it."""
-        patients_of = {
-            id(gallery): {x.patient_id for x in gallery} for fold in self.folds for gallery in fold.galleries
-        }
-        tested = {id(of): {x.patient_id for x in of} for fold in self.folds for of in fold.patients.values()}
-        found = {
-            (self._place_of_gallery[id(gallery)], patient_id)
+        inside = [{label.patient_id for label in gallery} for gallery in galleries]
+        return {
+            (place, patient.patient_id)
             for fold in self.folds
-            for gallery, patients in product(fold.galleries, fold.patients.values())
-            for patient_id in patients_of[id(gallery)] & tested[id(patients)]
+            for place in (self._place_of_gallery[id(gallery)] for gallery in fold.galleries if gallery)
+            for patients in fold.patients.values()
+            for patient in patients
+            if patient.patient_id in inside[place]
         }
-        yield from sorted(found)
 
     def _galleries_met(self, fold: EvaluatedFold, part: PartName, gallery: GalleryName) -> list[int]:
         """Which galleries a part's patients are ranked in, their own first; none where that is empty."""

@@ -22,15 +22,12 @@ from mien.evaluation.probe_rows import Probe, ProbeRows
 
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB
 MOST_PROBES = 1024  # progress is told between two blocks, and a block travels to every part
-ROWS_SCORED = 64  # at a time: they stay in the cache
-PATIENTS_RANKED = 64
+PATIENTS_RANKED = 64  # at a time: their distances stay in the cache
 GROUPS_PER_QUESTION = 256  # whose sums are held at a time
 
-ScoredProbe = tuple[Probe, int]  # and how many photos the patient has
 
-
-def probes_of(patient: EvaluatedPatient, fusion: str) -> list[ScoredProbe]:
-    """What is ranked of a patient: each image, by itself or as one of several, or all of them fused.
+def probes_of(patient: EvaluatedPatient, fusion: str) -> list[tuple[Probe, int]]:
+    """What is ranked of a patient, with the number of photos: each image, alone or as one of several, or all fused.
 
     >>> probes_of(EvaluatedPatient("p", "A", (3, 5)), "distance")
     [((3,), 2), ((5,), 2)]
@@ -53,50 +50,36 @@ class DistanceTable:
     centroid: dict[CentroidKind, Floats]
     nearest_means: dict[bytes, Floats]  # by the numbers of images that are averaged
 
-    def ranks(
-        self, method: Method, lists: Sequence[tuple[Sequence[EvaluatedPatient], Ints, Float32s]]
-    ) -> Iterator[Ints]:
-        """Ranks (lists, rankings) of some patients' disorders: one ranking for each patient, or for each image.
+    def ranks(self, method: Method, patients: Sequence[EvaluatedPatient], true_column: Ints, in_list: Float32s) -> Ints:
+        """Ranks (lists, rankings) of patients' disorders: one ranking for each patient, or for each image.
 
-        Each with the column of the patients' disorders, -1 where it has none, and which columns their lists have:
-        (columns, lists), one or zero.
+        `true_column` is the column of each patient's disorder, -1 where it has none; `in_list` (columns, lists), one or
+        zero, says which columns a list has.
         """
-        row_of, distances_of = self._scored(method)
-        for patients, true_column, in_list in lists:
-            ranks = []
-            for start in range(0, len(patients), PATIENTS_RANKED):
-                some, columns = patients[start : start + PATIENTS_RANKED], true_column[start : start + PATIENTS_RANKED]
-                images = np.array([len(patient.images) for patient in some], dtype=np.intp)
-                distances = distances_of[[row_of[each] for who in some for each in probes_of(who, method.fusion)]]
-                if method.fusion == "distance":
-                    distances = fuse_distances(distances, np.cumsum(images) - images)
-                columns = np.repeat(columns, images) if method.fusion == "none" else columns
-                ranks.append(true_ranks_in_lists(distances, columns, in_list))
-            yield np.concatenate(ranks, axis=1)
-
-    def _scored(self, method: Method) -> tuple[dict[ScoredProbe, int], Floats]:
-        """What is ranked of the patients: the row of each probe, and its distances by a method."""
-        probes = {probe: None for patient in self.patients for probe in probes_of(patient, method.fusion)}
-        rows = np.array([self.row_of_probe[probe] for probe, _ in probes], dtype=np.intp)
-        photos = np.array([count for _, count in probes], dtype=np.intp)[:, np.newaxis]
-        neighbours = method.neighbours(self.gallery_images)
+        neighbours, kind = method.neighbours(self.gallery_images), method.scoring.centroid
         means = self.nearest if (neighbours == 1).all() else self.nearest_means[neighbours.tobytes()]
-        kind = method.scoring.centroid
-        scored = np.empty((len(rows), len(self.groups)))
-        for start in range(0, len(rows), ROWS_SCORED):
-            some = slice(start, start + ROWS_SCORED)
-            nearest = self.nearest[rows[some]]
+        ranks = []
+        for start in range(0, len(patients), PATIENTS_RANKED):
+            some, columns = patients[start : start + PATIENTS_RANKED], true_column[start : start + PATIENTS_RANKED]
+            images = np.array([len(patient.images) for patient in some], dtype=np.intp)
+            probes = [probe for patient in some for probe in probes_of(patient, method.fusion)]
+            rows = [self.row_of_probe[probe] for probe, _ in probes]
+            nearest = self.nearest[rows]
             evidence = Evidence(
                 nearest=nearest,
-                nearest_mean=nearest if means is self.nearest else means[rows[some]],
-                centroid=np.full_like(nearest, np.nan) if kind is None else self.centroid[kind][rows[some]],
+                nearest_mean=nearest if means is self.nearest else means[rows],
+                centroid=np.full_like(nearest, np.nan) if kind is None else self.centroid[kind][rows],
                 gallery_images=self.gallery_images,
                 gallery_patients=self.gallery_patients,
-                photos=photos[some],
+                photos=np.array([[photos] for _, photos in probes], dtype=np.intp),
             )
-            scored[some] = method.distance(evidence)
-        method.require_rising(scored, scored)
-        return {probe: row for row, probe in enumerate(probes)}, scored
+            distances = method.distance(evidence)
+            method.require_rising(distances, distances)
+            if method.fusion == "distance":
+                distances = fuse_distances(distances, np.cumsum(images) - images)
+            columns = np.repeat(columns, images) if method.fusion == "none" else columns
+            ranks.append(true_ranks_in_lists(distances, columns, in_list))
+        return np.concatenate(ranks, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
