@@ -179,15 +179,13 @@ def measures(
     )
 
 
-def reliability_points(
-    outcomes: Sequence[CalibrationOutcome], *, name: str, prior_of_none: float = PRIOR_OF_NONE
-) -> list[ReliabilityPoint]:
+def reliability_points(outcomes: Sequence[CalibrationOutcome], *, name: str) -> list[ReliabilityPoint]:
     """Answers by how sure they were of the first disorder; absent disorders are as many as the prior says."""
     disorder = numbered([outcome.patient.disorder_id for outcome in outcomes])
     weights = disorder_shares(disorder)
     said = np.array([each.first for each in outcomes] + [each.first_if_absent for each in outcomes])
     right = np.array([each.right for each in outcomes] + [False] * len(outcomes))
-    share = np.concatenate([(1 - prior_of_none) * weights, prior_of_none * weights])
+    share = np.concatenate([(1 - PRIOR_OF_NONE) * weights, PRIOR_OF_NONE * weights])
     bin_of = np.minimum((said * BINS).astype(int), BINS - 1)
     found = []
     for number in np.unique(bin_of).tolist():
