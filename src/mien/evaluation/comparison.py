@@ -156,7 +156,7 @@ class Comparison:
         if not together:
             return  # their galleries are empty
         met = np.unique(np.concatenate([groups for some in together for groups, _ in some.lists]))
-        table = comparer.table(patients, probes, met)
+        table = comparer.table(probes, met)
         for some in together:
             true_column = np.where(np.array(some.true_groups) < 0, -1, np.searchsorted(met, some.true_groups))
             in_list = np.stack([np.isin(met, groups) for groups, _ in some.lists], axis=1).astype(np.float32)

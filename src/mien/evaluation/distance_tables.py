@@ -39,11 +39,9 @@ def probes_of(patient: EvaluatedPatient, fusion: str) -> list[tuple[Probe, int]]
 
 @dataclass(frozen=True, eq=False)
 class DistanceTable:
-    """Distances (probes, groups) of the patients of a block, a group's images reduced to one distance."""
+    """Distances (probes, groups) of a block's probes, a group's images reduced to one distance."""
 
-    patients: Sequence[EvaluatedPatient]
     row_of_probe: dict[Probe, int]
-    groups: Ints  # sorted
     gallery_images: Ints  # of each group
     gallery_patients: Ints
     nearest: Floats
@@ -118,7 +116,7 @@ class Comparer:
             passing += 2 * int(self.groups.sizes.sum())  # once as parts answer, once joined
         return max(1, min(MOST_PROBES, NUMBERS_PER_BLOCK // (kept + passing)))
 
-    def table(self, patients: Sequence[EvaluatedPatient], probes: Sequence[Probe], groups: Ints) -> DistanceTable:
+    def table(self, probes: Sequence[Probe], groups: Ints) -> DistanceTable:
         """The distances of a block's probes to the groups that they meet."""
         rows = ProbeRows.of(self.encodings.embeddings, probes)
         ask = partial(GalleryImages.distances, rows=rows, groups=groups, each=bool(self.neighbours))
@@ -133,9 +131,7 @@ class Comparer:
         counts = [of_all[groups] for of_all in self.neighbours]
         means = means_of_nearest(found.each, np.cumsum(gallery_images) - gallery_images, counts) if counts else []
         by_counts = {of.tobytes(): mean.round(DECIMALS) for of, mean in zip(counts, means, strict=True)}
-        return DistanceTable(
-            patients, row_of_probe, groups, gallery_images, gallery_patients, found.nearest, centroid, by_counts
-        )
+        return DistanceTable(row_of_probe, gallery_images, gallery_patients, found.nearest, centroid, by_counts)
 
 
 def blocks_of(

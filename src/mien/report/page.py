@@ -100,18 +100,14 @@ def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterat
 
 def _left_out(protocol: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Pairs of a sentence about patients who were left out, and their ids."""
-    lacks = {gallery: ids for gallery, ids in protocol["not_in_gallery"].items() if ids}
-    for gallery, ids in lacks.items():
-        yield f"Test patients whose disorder the {gallery} gallery lacks: misses at every N", _counted(ids)
-    for fold, ids in protocol["tested_and_in_gallery"]["of_fold"].items():
-        yield (
-            f"Fold {fold}: test patients who are in the gallery too, left out of it for their own queries",
-            _counted(ids),
-        )
-
-
-def _counted(ids: Sequence[str]) -> str:
-    return f"{len(ids):,}: {shown_ids(ids)}"
+    left_out = {
+        f"Test patients whose disorder the {gallery} gallery lacks: misses at every N": ids
+        for gallery, ids in protocol["not_in_gallery"].items()
+    } | {
+        f"Fold {fold}: test patients who are in the gallery too, left out of it for their own queries": ids
+        for fold, ids in protocol["tested_and_in_gallery"]["of_fold"].items()
+    }
+    yield from ((what, f"{len(ids):,}: {shown_ids(ids)}") for what, ids in left_out.items() if ids)
 
 
 def data_address(path: Path) -> str:
