@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -157,17 +156,14 @@ def has_published(columns: Sequence[Column]) -> bool:
     return any(cell.paper for column in columns for cell in column.cells)
 
 
-def in_words(text: str) -> str:
-    """Puts the full names of sets and groups into a finding.
+def in_words(claim: str) -> str:
+    """A finding with the full name of the group of distances that it begins with.
 
-    >>> in_words("multi-rare: more patients improve than worsen")
-    'GMDB-Multi-Rare: more patients improve than worsen'
-    >>> in_words("freq +3.27, rare -0.14")
-    'GMDB-Freq +3.27, GMDB-Rare -0.14'
+    >>> in_words("intra-rare: mean of distances")
+    'Intra-disorder, rare: mean of distances'
     """
-    names = SET_NAMES | GROUP_NAMES
-    short = "|".join(sorted(names, key=len, reverse=True))
-    worded = re.sub(rf"(?<![\w-])({short})(?=: | [+-]\d)", lambda found: names[found[0]], text)
+    group, colon, rest = claim.partition(": ")
+    worded = f"{GROUP_NAMES.get(group, group)}{colon}{rest}"
     return worded[:1].upper() + worded[1:]
 
 
