@@ -17,11 +17,11 @@ def in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterat
     >>> sorted(in_parallel(abs, [-1, 2, -3]))
     [(-3, 3), (-1, 1), (2, 2)]
     """
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 an extra, and the command line loads this module
-
     if len(items) < 2:  # one item needs no threads
         yield from ((item, work(item)) for item in items)
         return
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 an extra, and the command line loads this module
+
     # each matrix product on one core: two products on all cores would wait for each other
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
         item_of = {pool.submit(work, item): item for item in items}
