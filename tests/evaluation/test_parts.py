@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.gallery_images import GalleryImages, Groups, image_ids_of_parts
+from mien.evaluation.parallel import in_parallel
 from mien.evaluation.probe_rows import ProbeRows
 from mien.evaluation.results import evaluate, not_in_gallery
 
@@ -120,6 +122,20 @@ def test_results_do_not_depend_on_which_other_methods_are_compared():
     few = Comparison(study.encodings, evaluated_folds(study), methods=[BASELINE, FULL])
     assert evaluate(few, [BASELINE, FULL], seed=1) == evaluate(many, [BASELINE, FULL], seed=1)
     assert not_in_gallery(few) == not_in_gallery(many)
+
+
+def test_after_an_error_nobody_waits_for_work_that_has_not_begun():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        time.sleep(0.01)
+        if item == 0:
+            raise InvalidStudyError("no")
+
+    with pytest.raises(InvalidStudyError, match="no"):
+        list(in_parallel(work, range(300)))
+    assert len(begun) < 300
 
 
 def test_a_method_that_was_not_named_ahead_is_refused():
