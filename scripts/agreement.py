@@ -18,8 +18,7 @@ from mien.evaluation.agreement import Cell, accuracy_cells, mean_absolute_error,
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.experiment_context import ExperimentContext, Tables
-from mien.evaluation.experiments import EXPERIMENTS
-from mien.evaluation.experiments.proportional import METHODS
+from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.paper_statements import findings
 from mien.evaluation.published import DISTANCES
 from mien.simulation.embeddings import Layout
@@ -31,7 +30,7 @@ LEFT_OUT = {"tsne", "overview", "growth", "settings"}  # drawings: the paper sta
 def studied(seed: int) -> tuple[list[Cell], Tables]:
     """The accuracies and all tables of one database."""
     study = simulated_gmdb(seed, layout=Layout(views=1, dimensions=None))
-    comparison = Comparison(study.encodings, evaluated_folds(study), averaging=METHODS)
+    comparison = Comparison(study.encodings, evaluated_folds(study), methods=methods_of(EXPERIMENTS))
     context = ExperimentContext(study, comparison, seed)
     tables: Tables = {}
     for name, run in EXPERIMENTS.items():
@@ -75,9 +74,8 @@ def main() -> None:
         )
         print(f"| {key[0]}, {key[1]} x {key[2]}, top-{tops} | {measured} | {published} |")
     for group in tables["distances"]:
-        for name in ("mean", "cohens_d", "auc", "overlap_percent"):
-            if (published := getattr(DISTANCES[group.group], name)) is not None:
-                print(f"| {group.group}, {name.replace('_', ' ')} | {getattr(group, name):.3g} | {published} |")
+        for name, published in DISTANCES[group.group].items():
+            print(f"| {group.group}, {name.replace('_', ' ')} | {getattr(group, name):.3g} | {published} |")
     print(f"\nmean difference {mean_absolute_error(cells):.2f}, largest {worst(cells)}")
     print("each seed alone:", *(f"{mean_absolute_error(of_run):.2f}" for of_run, _ in runs))
     for seed, (_, of_run) in zip(options.seeds, runs, strict=True):

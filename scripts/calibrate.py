@@ -20,14 +20,14 @@ from scipy.special import expit, logit
 
 from mien.core.arrays import Float64s
 from mien.core.method import Method
+from mien.evaluation import agreement
 from mien.evaluation.accuracy import tops
-from mien.evaluation.agreement import accuracy_cells
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.experiment_context import ExperimentContext
-from mien.evaluation.experiments import distances, gallery_size, rank_changes
+from mien.evaluation.experiments import distances, gallery_size, methods_of, rank_changes
 from mien.evaluation.experiments.lambda_selection import objective
-from mien.evaluation.published import DISORDER_LEVEL_CHANGE, DISTANCES, RANK_CHANGE
+from mien.evaluation.published import DISTANCES, RANK_CHANGE
 from mien.simulation.embeddings import Layout
 from mien.simulation.parameters import PARAMETERS, Beta, Parameters
 from mien.simulation.study import simulated_gmdb
@@ -36,11 +36,14 @@ SEEDS = (*range(801, 809), *range(901, 917))  # those that docs and tests look a
 ROUGHLY = SEEDS[:2]  # enough to see what a parameter changes
 FOLDS = 5  # of ten
 ACCURACY_WORTH = 1.5  # beside all other terms
+WORTH_OF_DISTANCES = {"mean": 120, "cohens_d": 12, "auc": 40, "overlap_percent": 0.3}
 STEP = 0.15  # of a coordinate, to see what it changes: a smaller one would drown in the noise of counted patients
 DAMPINGS = (0.03, 0.3, 3.0, 30.0)  # that are tried, relative to the first guess
 PULL = 0.3  # towards where the search stands, whatever the terms say
 FIXED = {"latent_dimensions", "group_size", "families", "subtypes", "view_noise"}
 SEARCHED = [name for name in Parameters._fields if name not in FIXED]
+COMPARED = [*agreement.METHODS, *methods_of(["gallery_size", "rank_changes"])]
+WEIGHED = [Method("embedding", "hybrid", centroid_weight=weight) for weight in (0.5, 0.75, 1.0)]
 SHARES = {name for name in SEARCHED if name.endswith(("_share", "_by_models"))}
 
 
@@ -48,29 +51,25 @@ def measures(parameters: Parameters, seed: int) -> dict[str, tuple[float, float,
     """What a simulated study shows, what it should, and how many points one unit of it is worth."""
     distances.PAIRS_OF_DISORDER = 25  # for speed
     study = simulated_gmdb(seed, parameters, Layout(views=1, dimensions=None))
-    comparison = Comparison(study.encodings, evaluated_folds(study)[:FOLDS], galleries=["unified"])
+    folds = evaluated_folds(study)[:FOLDS]
+    comparison = Comparison(study.encodings, folds, methods=COMPARED + WEIGHED, galleries=["unified"])
     context = ExperimentContext(study, comparison)
     found = {
         f"{cell.set} {cell.fusion} {cell.score} top-{cell.top}": (cell.measured, cell.published, ACCURACY_WORTH)
-        for cell in accuracy_cells(comparison)
+        for cell in agreement.accuracy_cells(comparison)
     }
     for group in distances.distance_distributions(study, np.random.default_rng(seed))["distances"]:
-        for name, worth in (("mean", 120), ("cohens_d", 12), ("auc", 40), ("overlap_percent", 0.3)):
-            if (published := getattr(DISTANCES[group.group], name)) is not None:
-                found[f"{group.group} {name}"] = getattr(group, name), published, worth
+        for name, published in DISTANCES[group.group].items():
+            found[f"{group.group} {name}"] = getattr(group, name), published, WORTH_OF_DISTANCES[name]
     for change in rank_changes.run(context)["rank_changes"]:
-        published = {"full": RANK_CHANGE, "patient-weighted centroid": DISORDER_LEVEL_CHANGE}.get(change.stage, {})
-        for name in ("improved", "worsened", "improved_uncensored", "worsened_uncensored"):
-            if (wanted := getattr(published.get(change.set), name, None)) is not None:
-                found[f"{change.set} {change.stage} {name}"] = getattr(change, name), wanted, 0.3
-        medians = {"baseline": "median_rank_before", "full": "median_rank_after"}
-        wanted = getattr(RANK_CHANGE[change.set], medians.get(change.stage, ""), None)
-        if wanted is not None:
-            found[f"{change.set} {change.stage} median"] = np.log(change.median_rank), np.log(wanted), 3.0
+        for name, wanted in RANK_CHANGE.get((change.set, change.stage), {}).items():
+            both = getattr(change, name), wanted
+            is_median = name == "median_rank"
+            found[f"{change.set} {change.stage} {name}"] = (*np.log(both), 3.0) if is_median else (*both, 0.3)
     for test_set, gain in (("freq", 0.57), ("rare", 0.75)):
         image, patient = (found[f"{test_set} none {kind}-centroid top-1"][0] for kind in ("image", "patient"))
         found[f"{test_set} patients over images"] = patient - image, gain, 3.0
-        low, chosen, high = (_objective(comparison, test_set, weight) for weight in (0.5, 0.75, 1.0))
+        low, chosen, high = (objective(tops(comparison.ranks(test_set, "unified", method))) for method in WEIGHED)
         falls = high - chosen - 0.3 if test_set == "rare" else min(chosen - high - 0.5, chosen - low - 0.3)
         found[f"{test_set} lambda"] = min(0.0, falls), 0.0, 3.0
     sizes = [line for line in gallery_size.run(context)["gallery_size"] if line.set == "freq"]
@@ -78,11 +77,6 @@ def measures(parameters: Parameters, seed: int) -> dict[str, tuple[float, float,
         [nearest, *others] = [getattr(line, top) for line in sizes if line.bin == max(other.bin for other in sizes)]
         found[f"largest disorders {top}"] = min(0.0, nearest - max(others) - 1), 0.0, 1.0
     return found
-
-
-def _objective(comparison: Comparison, test_set: str, weight: float) -> float:
-    method = Method("embedding", "hybrid", centroid_weight=weight)
-    return objective(tops(comparison.ranks(test_set, "unified", method)))
 
 
 class Trial(NamedTuple):

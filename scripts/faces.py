@@ -68,7 +68,8 @@ def disorder_row(encoded: Sequence[EncodedPhoto]) -> list[str]:
         disorder_ids=persons,
     )
     study = cohort_study(cohort, "faces", seed=1)
-    results = evaluate(Comparison(study.encodings, evaluated_folds(study)), (BASELINE, FULL), seed=1)
+    methods = (BASELINE, FULL)
+    results = evaluate(Comparison(study.encodings, evaluated_folds(study), methods=methods), methods, seed=1)
     base, full = (result for result in results if result.set == "rare" and result.gallery == "unified")
     return [f"{base.top1:.1f}", f"{full.top1:.1f}", _difference(full), f"{base.top5:.1f}", f"{full.top5:.1f}"]
 

@@ -15,11 +15,13 @@ from mien.errors import InvalidCalibrationError, InvalidStudyError
 from mien.evaluation import evidence_model
 from mien.evaluation.calibrating import calibrate, reliability_bins, size_classes
 from mien.evaluation.calibration_measures import (
+    CalibrationOutcome,
     ReliabilityPoint,
-    auroc,
     calibration_error,
     calibration_rows,
+    measures,
 )
+from mien.evaluation.evaluated_patients import EvaluatedPatient
 from mien.evaluation.evidence_model import EvidenceModel, fitted
 from mien.evaluation.fact_groups import FACTS
 from mien.evaluation.folds import cohort_study, gallery_sizes
@@ -167,13 +169,20 @@ def test_bins_count_every_patient_once():
 
 def test_auroc_is_that_of_all_pairs(rng):
     absent, there = rng.integers(0, 5, 20) / 5, rng.integers(0, 5, 20) / 5
-    weights = rng.dirichlet(np.ones(20))
+    disorders = rng.integers(0, 4, 20)
+    patients = [EvaluatedPatient(f"{i}", f"{disorder}", (i,)) for i, disorder in enumerate(disorders)]
+    outcomes = [
+        CalibrationOutcome(*(patient, 0.5, True, 0.5, True, 1), *none, 0.5, 0.0)
+        for patient, *none in zip(patients, there, absent, strict=True)
+    ]
+    weights = 1 / np.bincount(disorders)[disorders] / len(set(disorders.tolist()))
     pairs = sum(
         weights[i] * weights[j] * (1.0 if absent[i] > there[j] else 0.5 if absent[i] == there[j] else 0)
         for i in range(20)
         for j in range(20)
     )
-    assert auroc(absent, there, weights) == pytest.approx(pairs)
+    row = measures(outcomes, name="freq", group="", method=FULL, folds=1, seed=1)
+    assert row.auroc_none == pytest.approx(pairs)
 
 
 def test_the_calibration_error_of_what_was_said_exactly_is_zero():

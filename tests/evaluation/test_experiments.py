@@ -45,7 +45,10 @@ def labels(*texts):
     return tuple(Label(*text.split()) for text in texts)
 
 
-def context_of(embeddings, gallery, test, *, train=(), validation=(), averaging=(), facts=None):
+EVERY_METHOD = methods_of(EXPERIMENTS)
+
+
+def context_of(embeddings, gallery, test, *, train=(), validation=(), facts=None):
     """One fold of frequent disorders; images are "0", "1", ..."""
     image_ids = [str(number) for number in range(len(embeddings))]
     fold = Fold(Split(labels(*gallery), labels(*test)), Split((), ()))
@@ -57,16 +60,14 @@ def context_of(embeddings, gallery, test, *, train=(), validation=(), averaging=
         labels(*validation),
         facts_of_image=facts or {},
     )
-    return ExperimentContext(study, Comparison(study.encodings, evaluated_folds(study), averaging=averaging))
+    return ExperimentContext(study, Comparison(study.encodings, evaluated_folds(study), methods=EVERY_METHOD))
 
 
 @pytest.fixture(scope="module")
 def small_lab():
     """Every fourth disorder of a simulated GMDB of latent size, two folds of it."""
     study = with_few_disorders(latent_gmdb(1), folds=2, one_of=4)
-    return ExperimentContext(
-        study, Comparison(study.encodings, evaluated_folds(study), averaging=proportional.METHODS), 1
-    )
+    return ExperimentContext(study, Comparison(study.encodings, evaluated_folds(study), methods=EVERY_METHOD), 1)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ class TestOracle:
                 assert best.top1 >= lines[test_set, score, "single image"].top1
 
     def test_patients_are_compared_with_their_best_photo(self):
-        patients = evaluated_folds(context_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].frequent_patients
+        patients = evaluated_folds(context_of([*PLACES, at(1)], GALLERY, ["3 p A"]).study)[0].patients["freq"]
         three = patients * 3
         best = Ranks(np.array([2, 2, 2]), np.arange(3), three, None)
         fused = Ranks(np.array([1, 2, 5]), np.arange(3), three, None)
@@ -179,7 +180,7 @@ class TestLambda:
             labels(*train),
             labels("4 v A"),
         )
-        comparison = Comparison(study.encodings, validation_folds(study))
+        comparison = Comparison(study.encodings, validation_folds(study), methods=lambda_selection.METHODS)
         lines = lambda_selection.select_lambda(comparison)
         assert [line.top1 for line in lines] == [0, 0, 100, 100, 100]
         assert [line.centroid_weight for line in lines if line.selected] == [0.5]  # of equal ones the smallest
@@ -191,8 +192,8 @@ class TestLambda:
 
     def test_validation_images_are_not_in_their_gallery(self, small_lab):
         for one in validation_folds(small_lab.study):
-            tested = {patient.patient_id for patient in one.frequent_patients}
-            assert not tested & {label.patient_id for label in (*one.frequent_gallery, *one.rare_gallery)}
+            tested = {patient.patient_id for patient in one.patients["freq"]}
+            assert not tested & {label.patient_id for label in one.unified_gallery}
 
     def test_the_ends_of_the_sensitivity_curve_are_the_two_scores(self, small_lab):
         found = lambda_sensitivity.run(small_lab)["lambda_sensitivity"]
@@ -290,7 +291,7 @@ class TestGallerySize:
 class TestProportional:
     def test_all_images_is_the_mean_distance(self):
         embeddings = [at(0), at(60), at(40), at(12)]
-        context = context_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"], averaging=proportional.METHODS)
+        context = context_of(embeddings, ["0 a A", "1 b A", "2 c B"], ["3 p A"])
         lines = {line.alpha: line for line in proportional.run(context)["proportional"]}
         assert lines[0.5].top1 == 100  # the nearest of A's two
         assert lines[1.0].top1 == 0  # the mean of cosines at 12 and 48 degrees is below that at 28
@@ -312,7 +313,7 @@ class TestConfounders:
     def test_facts_become_variables(self):
         facts = {"3": ImageFacts(2.0, "male"), "4": ImageFacts(7.0, "male"), "0": ImageFacts(9.0, "female")}
         context = context_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
-        [patient] = evaluated_folds(context.study)[0].frequent_patients
+        [patient] = evaluated_folds(context.study)[0].patients["freq"]
         values = confounders._variables(context.study, patient, list(labels("0 a A")))
         assert values["images"] == 2
         assert values["age spread"] == 5
@@ -325,7 +326,7 @@ class TestConfounders:
     def test_an_unknown_sex_is_not_female(self):
         facts = {"3": ImageFacts(None, "unknown"), "4": ImageFacts(None, "unknown")}
         context = context_of([*PLACES, at(10), at(80)], GALLERY, ["3 p A", "4 p A"], facts=facts)
-        [patient] = evaluated_folds(context.study)[0].frequent_patients
+        [patient] = evaluated_folds(context.study)[0].patients["freq"]
         assert confounders._variables(context.study, patient, [])["sex (male)"] is None
 
     @given(ages=st.lists(st.floats(0, 100), min_size=2, max_size=4), gallery=st.lists(st.floats(0, 100), max_size=4))
@@ -377,7 +378,7 @@ class TestConfounders:
 
     def test_few_patients_say_nothing(self, small_lab):
         study = small_lab.study
-        [*_, known] = [patient for patient in evaluated_folds(study)[0].frequent_patients if len(patient.images) > 1]
+        [*_, known] = [patient for patient in evaluated_folds(study)[0].patients["freq"] if len(patient.images) > 1]
         facts = {study.encodings.image_ids[row]: ImageFacts(3.0 + row) for row in known.images}
         found = confounders.run(ExperimentContext(replace(study, facts_of_image=facts), small_lab.comparison, 1))
         reasons = {(line.set, line.variable): line.reason for line in found["confounders_missing"]}
@@ -508,7 +509,7 @@ def test_the_map_is_the_same_every_time():
 
 def test_experiments_ask_for_no_method_but_those_that_they_name(monkeypatch):
     embeddings = [*PLACES, at(10), at(80), at(45), at(50)]
-    context = context_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"], averaging=proportional.METHODS)
+    context = context_of(embeddings, GALLERY, ["3 p A", "4 p A", "5 q C", "6 q C"])
     asked, ranks = set(), context.comparison.ranks
     monkeypatch.setattr(
         context.comparison,

@@ -77,14 +77,16 @@ def result(test_set, fusion, score):
 def printed_tables():
     """What an experiment would find that found exactly what the paper prints."""
     methods = {test_set: list(of_set) for test_set, of_set in published.ACCURACY.items()}
-    changes = []
-    for test_set, change in published.RANK_CHANGE.items():
-        before = Change(test_set, "baseline", 0, 100, 0, 0, 0, change.median_rank_before)
-        alone = published.DISORDER_LEVEL_CHANGE.get(test_set, published.PublishedChange(30.0, 20.0))
-        first = Change(test_set, "patient-weighted centroid", alone.improved, 0, alone.worsened, 0, 0, None)
-        uncensored = change.improved_uncensored or 0, change.worsened_uncensored or 0
-        full = Change(test_set, "full", change.improved, 0, change.worsened, *uncensored, change.median_rank_after)
-        changes += [before, first, full]
+    nothing = {**dict.fromkeys(Change._fields[2:], 0), "median_rank": None}
+    changes = [
+        Change(test_set, stage, **nothing | usual | published.RANK_CHANGE.get((test_set, stage), {}))
+        for test_set in published.SET_NAMES
+        for stage, usual in (
+            ("baseline", {"unchanged": 100}),
+            ("patient-weighted centroid", {"improved": 30.0, "worsened": 20.0}),
+            ("full", {}),
+        )
+    ]
     return {
         "splits": [
             SplitLine(part, **{**c._asdict(), "disorders": c.disorders or 0}, images_per_patient=0)
@@ -95,7 +97,7 @@ def printed_tables():
         "headline": [result(s, m.fusion, m.score) for s in methods for m in (BASELINE, FULL)],
         "rank_changes": changes,
         "distances": [
-            Group(name, 0, 0, 0, of.mean, 0, 0, of.auc, of.cohens_d, of.overlap_percent)
+            Group(name, **dict.fromkeys(("pairs", "distinct_pairs", "same_patient_percent", "sd", "median"), 0), **of)
             for name, of in published.DISTANCES.items()
         ],
         "lambda_selection": [

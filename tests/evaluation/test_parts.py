@@ -1,8 +1,9 @@
-"""Galleries in several parts, and methods known ahead: the ranks are those of one part and of kept tables."""
+"""Galleries in several parts and blocks of patients: the ranks are those of one part and of all at once."""
 
 from __future__ import annotations
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.folds import cohort_study
 from mien.evaluation.gallery_images import GalleryImages, Groups, image_ids_of_parts
+from mien.evaluation.parallel import in_parallel
 from mien.evaluation.probe_rows import ProbeRows
 from mien.evaluation.results import evaluate, not_in_gallery
 
@@ -68,13 +70,12 @@ def all_ranks(comparison):
 
 
 @settings(max_examples=12)
-@given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 6), ahead=st.booleans())
-def test_several_parts_rank_as_one(seed, count, ahead):
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 6))
+def test_several_parts_rank_as_one(seed, count):
     study = random_study(seed)
     rounds = evaluated_folds(study)
-    known = {"methods": METHODS} if ahead else {"averaging": METHODS}
-    one = Comparison(study.encodings, rounds, averaging=METHODS)
-    several = Comparison(study.encodings, rounds, **known, parts=apart(study.encodings, count))
+    one = Comparison(study.encodings, rounds, methods=METHODS)
+    several = Comparison(study.encodings, rounds, methods=METHODS, parts=apart(study.encodings, count))
     assert all_ranks(several) == all_ranks(one)
 
 
@@ -107,28 +108,40 @@ def small_blocks(monkeypatch):
 def test_blocks_rank_as_all_at_once(seed, request):
     study = random_study(seed)
     rounds = evaluated_folds(study)
-    whole = all_ranks(Comparison(study.encodings, rounds, averaging=METHODS))
+    whole = all_ranks(Comparison(study.encodings, rounds, methods=METHODS))
     request.getfixturevalue("small_blocks")
     steps = []
-    kept = Comparison(study.encodings, rounds, averaging=METHODS, progress=lambda *step: steps.append(step))
-    ahead = Comparison(study.encodings, rounds, methods=METHODS)
+    in_blocks = Comparison(study.encodings, rounds, methods=METHODS, progress=lambda *step: steps.append(step))
     assert len(steps) > 4
-    assert all_ranks(kept) == all_ranks(ahead) == whole
+    assert all_ranks(in_blocks) == whole
 
 
-def test_results_of_methods_known_ahead_are_those_of_kept_tables():
+def test_results_do_not_depend_on_which_other_methods_are_compared():
     study = random_study(1)
-    kept = Comparison(study.encodings, evaluated_folds(study))
-    ahead = Comparison(study.encodings, evaluated_folds(study), methods=[BASELINE, FULL])
-    assert evaluate(ahead, [BASELINE, FULL], seed=1) == evaluate(kept, [BASELINE, FULL], seed=1)
-    assert not_in_gallery(ahead) == not_in_gallery(kept)
+    many = Comparison(study.encodings, evaluated_folds(study), methods=METHODS)
+    few = Comparison(study.encodings, evaluated_folds(study), methods=[BASELINE, FULL])
+    assert evaluate(few, [BASELINE, FULL], seed=1) == evaluate(many, [BASELINE, FULL], seed=1)
+    assert not_in_gallery(few) == not_in_gallery(many)
+
+
+def test_after_an_error_nobody_waits_for_work_that_has_not_begun():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        time.sleep(0.01)
+        if item == 0:
+            raise InvalidStudyError("no")
+
+    with pytest.raises(InvalidStudyError, match="no"):
+        list(in_parallel(work, range(300)))
+    assert len(begun) < 300
 
 
 def test_a_method_that_was_not_named_ahead_is_refused():
     study = random_study(1)
     comparison = Comparison(study.encodings, evaluated_folds(study), methods=[BASELINE, FULL], galleries=["unified"])
-    assert comparison.knows(FULL)
-    assert not comparison.knows(METHODS[1])
+    assert comparison.methods == (BASELINE, FULL)
     with pytest.raises(InvalidMethodError, match=r"image-centroid.*was not compared"):
         comparison.ranks("freq", "unified", METHODS[1])
     with pytest.raises(InvalidMethodError, match="split gallery"):
@@ -169,10 +182,10 @@ class TestParts:
         labels = [Label(f"{i}", patient, "A") for i, patient in enumerate("ppqr")]
         encodings = Encodings.of([f"{i}" for i in range(4)], np.eye(4))
         study = random_study(1)
-        rounds = [evaluated_folds(study)[0]._replace(frequent_gallery=tuple(labels), rare_gallery=())]
+        rounds = [evaluated_folds(study)[0]._replace(galleries=(tuple(labels), ()))]
 
         def parts(_encodings, galleries):
             return LocalParts([GalleryImages.of(encodings.only(rows), Groups.of(galleries)) for rows in rows_of_part])
 
         with pytest.raises(InvalidStudyError, match=problem):
-            Comparison(study.encodings, rounds, parts=parts)
+            Comparison(study.encodings, rounds, methods=[BASELINE], parts=parts)

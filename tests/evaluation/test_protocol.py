@@ -30,8 +30,8 @@ def random_study(seed, *, folds=3, **options):
     return cohort_study(cohort, "a random cohort", seed=seed, folds=folds)
 
 
-def compared(study, methods=()):
-    return Comparison(study.encodings, evaluated_folds(study), averaging=methods)
+def compared(study, methods=TWELVE_METHODS):
+    return Comparison(study.encodings, evaluated_folds(study), methods=methods)
 
 
 def study_of(embeddings, *folds, simulated=False):
@@ -127,7 +127,7 @@ def test_a_validation_patient_in_a_rare_gallery_does_not_meet_himself():
     encodings = Encodings.of(["0", "1", "2", "3"], np.array([[0, 1], [0, 1], [1, 0], [1, 0.1]], dtype=float))
     fold = Fold(Split((Label("0", "a", "A"),), (Label("1", "t", "A"),)), Split((Label("2", "v", "R"),), ()))
     study = Study("by hand", encodings, (fold,), (Label("0", "a", "A"),), (Label("3", "v", "A"),))
-    ranks = Comparison(encodings, validation_folds(study)).ranks("freq", "unified", BASELINE)
+    ranks = Comparison(encodings, validation_folds(study), methods=[BASELINE]).ranks("freq", "unified", BASELINE)
     assert ranks[0].ranks.tolist() == [1]  # his photo of disorder R would be nearer
 
 

@@ -10,8 +10,7 @@ from mien.evaluation.agreement import accuracy_cells
 from mien.evaluation.comparison import Comparison
 from mien.evaluation.evaluated_patients import evaluated_folds
 from mien.evaluation.experiment_context import ExperimentContext, Release
-from mien.evaluation.experiments import EXPERIMENTS, tsne
-from mien.evaluation.experiments.proportional import METHODS
+from mien.evaluation.experiments import EXPERIMENTS, methods_of, tsne
 from mien.report.reproduction import reproduce
 
 from studies import latent_gmdb, with_few_disorders
@@ -71,7 +70,7 @@ def report(finished):
 
 def tables_of(study, releases):
     """All that the experiments find, and no figure."""
-    comparison = Comparison(study.encodings, evaluated_folds(study), averaging=METHODS)
+    comparison = Comparison(study.encodings, evaluated_folds(study), methods=methods_of(EXPERIMENTS))
     context = ExperimentContext(study, comparison, 1, releases)
     found = {name: rows for run in EXPERIMENTS.values() for name, rows in run(context).items()}
     return found | {"agreement": accuracy_cells(comparison)}

@@ -127,7 +127,6 @@ def test_no_short_name_reaches_a_reader(tables):
 @pytest.mark.parametrize(
     ("claim", "words"),
     [
-        ("freq: the best lambda lies between 0 and 1", "GMDB-Freq: the best lambda lies between 0 and 1"),
         ("intra-rare: mean distance", "Intra-disorder, rare: mean distance"),
         ("inter: mean distance", "Inter-disorder: mean distance"),
         ("validation chooses lambda 0.75", "Validation chooses lambda 0.75"),

@@ -40,24 +40,20 @@ def _four_pairs(study: Study, folds: tuple[EvaluatedFold, ...]) -> object:
 
 def _usual_four_pairs(study: Study, one: EvaluatedFold) -> object:
     embeddings = study.encodings.embeddings
-    unified = (*one.frequent_gallery, *one.rare_gallery)
-    for patients, galleries in (
-        (one.frequent_patients, (one.frequent_gallery, unified)),
-        (one.rare_patients, (one.rare_gallery, unified)),
-    ):
+    for patients, own in zip(one.patients.values(), one.galleries, strict=True):
         photos = embeddings[[image for patient in patients for image in patient.images]]
-        for gallery in galleries:
+        for gallery in (own, one.unified_gallery):
             usual_ranking(photos, embeddings[_rows(study, gallery)], _disorders(gallery))
     return None
 
 
 def _bare_products(study: Study, folds: tuple[EvaluatedFold, ...]) -> Callable[[], object]:
     """Each distinct test image and fused patient times each distinct gallery image, and the same for validation."""
-    patients = {patient for one in folds for patient in (*one.frequent_patients, *one.rare_patients)}
+    patients = {patient for one in folds for patient in (*one.patients["freq"], *one.patients["rare"])}
     images = sorted({image for patient in patients for image in patient.images})
     # as many rows as there are fused patients, whichever they are
     fused = [patient.images[0] for patient in sorted(patients) if len(patient.images) > 1]
-    gallery_of_all = {label for one in folds for label in (*one.frequent_gallery, *one.rare_gallery)}
+    gallery_of_all = {label for one in folds for label in one.unified_gallery}
     gallery = _unit(study, sorted({study.row_of_image[label.image_id] for label in gallery_of_all}))
     tested = _unit(study, images + fused)
     validation = _unit(study, _rows(study, study.validation))

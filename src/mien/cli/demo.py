@@ -38,7 +38,7 @@ def demo(
     with show.progress("simulating"):
         study = simulated_gmdb(SEED)
     with show.progress("comparing") as report:
-        comparison = Comparison(study.encodings, evaluated_folds(study), progress=report)
+        comparison = Comparison(study.encodings, evaluated_folds(study), methods=[BASELINE, FULL], progress=report)
         results = evaluate(comparison, [BASELINE, FULL], seed=SEED, galleries=["unified"])
     out.print("[bold]1. How often is the true disorder first?[/] In a database of GMDB's shape:\n")
     show_study.print_study(study, protocol_document(study, comparison, seed=SEED))

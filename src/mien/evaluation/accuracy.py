@@ -24,8 +24,16 @@ def accuracy(folds: Sequence[Ranks], *, top: int, per_image: bool = False) -> fl
 
 def accuracies(folds: Sequence[Ranks], tops: Sequence[int], *, per_image: bool = False) -> list[float]:
     """The same for lists of several lengths."""
-    of_fold = [_accuracies(fold, tops, per_image=per_image) for fold in folds]
-    return [100 * float(np.mean(of_top)) for of_top in zip(*of_fold, strict=True)]
+    of_folds = []
+    for fold in folds:
+        disorder = numbered([patient.disorder_id for patient in fold.patients])
+        if per_image:
+            outcomes = [(fold.ranks <= top).astype(np.float64) for top in tops]
+            disorder = disorder[fold.patient_of_ranking]
+        else:
+            outcomes = [patient_outcomes(fold.ranks, fold.patient_of_ranking, top=top) for top in tops]
+        of_folds.append([mean_per_disorder(of_top, disorder) for of_top in outcomes])
+    return [100 * float(np.mean(of_top)) for of_top in zip(*of_folds, strict=True)]
 
 
 class Tops(NamedTuple):
@@ -40,15 +48,6 @@ class Tops(NamedTuple):
 def tops(folds: Sequence[Ranks], *, per_image: bool = False) -> Tops:
     """The accuracies that the paper reports."""
     return Tops(*accuracies(folds, TOPS, per_image=per_image))
-
-
-def _accuracies(fold: Ranks, tops: Sequence[int], *, per_image: bool) -> list[float]:
-    disorder_of_patient = numbered([patient.disorder_id for patient in fold.patients])
-    if per_image:
-        disorders = disorder_of_patient[fold.patient_of_ranking]
-        return [mean_per_disorder((fold.ranks <= top).astype(np.float64), disorders) for top in tops]
-    outcomes = (patient_outcomes(fold.ranks, fold.patient_of_ranking, top=top) for top in tops)
-    return [mean_per_disorder(of_top, disorder_of_patient) for of_top in outcomes]
 
 
 class PooledOutcomes(NamedTuple):

@@ -42,7 +42,7 @@ def accuracy_cells(comparison: Comparison) -> list[Cell]:
         lines = [
             (fusion, score, published, comparison.ranks(test_set, "unified", Method(fusion, score)))
             for (fusion, score), published in ACCURACY[test_set].items()
-            if comparison.knows(Method(fusion, score))
+            if Method(fusion, score) in comparison.methods
         ]
         if test_set in ORACLE:
             best = [oracle.best_image_ranks(fold) for fold in comparison.ranks(test_set, "unified", BASELINE)]

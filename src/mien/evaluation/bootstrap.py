@@ -13,11 +13,11 @@ DECIMALS = 12
 
 
 class Interval(NamedTuple):
-    """Of a difference to the baseline."""
+    """Of a difference; nothing where none was drawn."""
 
-    low: float
-    high: float
-    p_value: float
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
 
 
 def bootstrap_means(

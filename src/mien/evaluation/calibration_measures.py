@@ -5,17 +5,19 @@ Each test patient is asked about twice: with the gallery as it is, and as if it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
-from mien.answers.calibration import COVERAGE, PRIOR_OF_NONE
+from mien.answers.calibration import COVERAGE, PRIOR_OF_NONE, Calibration
 from mien.answers.ranking import searcher_of
-from mien.core.arrays import Float64s, Ints
+from mien.core.arrays import Ints
 from mien.core.cohort import Cohort
 from mien.core.method import Method
+from mien.core.roster import Label
 from mien.core.study import Study
 from mien.evaluation.accuracy import numbered
 from mien.evaluation.bootstrap import bootstrap_means, interval_95
@@ -76,46 +78,6 @@ class ReliabilityPoint(NamedTuple):
     right: float
 
 
-def calibration_outcomes(
-    study: Study, method: Method, *, coverage: float = COVERAGE, seed: int = 1, progress: Progress = silent
-) -> dict[str, list[CalibrationOutcome]]:
-    """Calibrates on each fold's gallery, and asks about its test patients; by test set."""
-    found: dict[str, list[CalibrationOutcome]] = {"freq": [], "rare": []}
-    others, trained = unseen_by_encoder(study)
-    for number, fold in enumerate(study.folds):
-        progress(number, len(study.folds))
-        gallery = Cohort.join(study.encodings, (*fold.frequent.gallery, *fold.rare.gallery))
-        calibration = calibrate(gallery, method, cohort=others, trained=trained, seed=seed)
-        ids, searcher = [disorder.disorder_id for disorder in gallery.roster.disorders], searcher_of(gallery)
-        for outcomes, split in zip(found.values(), fold, strict=True):
-            for patients, true, estimates in estimates_of_tested(study, split.test, searcher, method):
-                known = estimates.gallery_patients, estimates.photos, ids, coverage
-                distances = estimates.distances(method)
-                answers = calibration.sureness(distances, *known)
-                without = distances.copy()
-                without[np.arange(len(true)), true] = np.inf
-                answers_without = calibration.sureness(without, *known)
-                firsts = zip(np.argmin(distances, axis=1).tolist(), np.argmin(without, axis=1).tolist(), strict=True)
-                every = zip(patients, true.tolist(), answers, answers_without, firsts, strict=True)
-                outcomes += [
-                    CalibrationOutcome(
-                        patient=patient,
-                        first=float(answer.probabilities[first]),
-                        right=first == disorder,
-                        true=float(answer.probabilities[disorder]),
-                        in_set=bool(answer.in_set[disorder]),
-                        set_size=int(answer.in_set.sum()),
-                        none=answer.none_of_these,
-                        none_if_absent=absent.none_of_these,
-                        first_if_absent=float(absent.probabilities[first_if_absent]),
-                        largest_ratio_if_absent=float(absent.log10_ratios.max()),
-                    )
-                    for patient, disorder, answer, absent, (first, first_if_absent) in every
-                ]
-    progress(len(study.folds), len(study.folds))
-    return {name: outcomes for name, outcomes in found.items() if outcomes}
-
-
 def calibration_rows(
     studies: Sequence[Study],
     method: Method,
@@ -126,29 +88,59 @@ def calibration_rows(
     seed: int = 1,
     progress: Progress = silent,
 ) -> tuple[list[CalibrationMeasures], dict[str, list[CalibrationOutcome]]]:
-    """Rows for each test set, for both together, and for each subgroup of them.
+    """Rows for each test set, for both together, and for each subgroup of them; and the outcomes of each set.
 
     The studies are one cohort, with its patients dealt into folds once for each.
     """
-    found: dict[str, list[CalibrationOutcome]] = {}
-    for number, study in enumerate(studies):
-
-        def of_all(done: int, total: int, number: int = number) -> None:
-            progress(number * total + done, len(studies) * total)
-
-        of_study = calibration_outcomes(study, method, coverage=coverage, seed=seed, progress=of_all)
-        for name, outcomes in of_study.items():
-            found.setdefault(name, []).extend(outcomes)
+    by_set: dict[str, list[CalibrationOutcome]] = {"freq": [], "rare": []}
+    rounds = [(study, fold) for study in studies for fold in study.folds]
+    for done, (study, fold) in enumerate(rounds):
+        progress(done, len(rounds))
+        gallery = Cohort.join(study.encodings, (*fold.frequent.gallery, *fold.rare.gallery))
+        others, trained = unseen_by_encoder(study)
+        calibration = calibrate(gallery, method, cohort=others, trained=trained, seed=seed)
+        for outcomes, split in zip(by_set.values(), fold, strict=True):
+            outcomes.extend(_outcomes(study, split.test, gallery, calibration, method, coverage))
+    progress(len(rounds), len(rounds))
+    found = {name: outcomes for name, outcomes in by_set.items() if outcomes}
     if len(found) > 1:
         found["all"] = [outcome for outcomes in found.values() for outcome in outcomes]
     rows = []
     for name, outcomes in found.items():
-        folds = sum(len(study.folds) for study in studies)
-        row_of = partial(measures, name=name, method=method, folds=folds, seed=seed)
+        row_of = partial(measures, name=name, method=method, folds=len(rounds), seed=seed)
         rows.append(row_of(outcomes, group=""))
         for group, chosen in subgroups(outcomes, group_of_image).items() if group_of_image else ():
             rows.append(row_of(chosen, group=f"{by} {group}"))
     return rows, found
+
+
+def _outcomes(
+    study: Study, test: Sequence[Label], gallery: Cohort, calibration: Calibration, method: Method, coverage: float
+) -> Iterator[CalibrationOutcome]:
+    """Asks a gallery about the test patients of a fold."""
+    ids = [disorder.disorder_id for disorder in gallery.roster.disorders]
+    for patients, true, estimates in estimates_of_tested(study, test, searcher_of(gallery), method):
+        known = estimates.gallery_patients, estimates.photos, ids, coverage
+        distances = estimates.distances(method)
+        without = distances.copy()
+        without[np.arange(len(true)), true] = np.inf
+        answers, answers_without = calibration.sureness(distances, *known), calibration.sureness(without, *known)
+        firsts = np.argmin(distances, axis=1).tolist(), np.argmin(without, axis=1).tolist()
+        for patient, disorder, answer, absent, first, first_if_absent in zip(
+            patients, true.tolist(), answers, answers_without, *firsts, strict=True
+        ):
+            yield CalibrationOutcome(
+                patient=patient,
+                first=float(answer.probabilities[first]),
+                right=first == disorder,
+                true=float(answer.probabilities[disorder]),
+                in_set=bool(answer.in_set[disorder]),
+                set_size=int(answer.in_set.sum()),
+                none=answer.none_of_these,
+                none_if_absent=absent.none_of_these,
+                first_if_absent=float(absent.probabilities[first_if_absent]),
+                largest_ratio_if_absent=float(absent.log10_ratios.max()),
+            )
 
 
 def measures(
@@ -163,7 +155,8 @@ def measures(
 
     top1 = _mean_and_interval([each.right for each in outcomes], outcomes, seed)
     coverage = _mean_and_interval([each.in_set for each in outcomes], outcomes, seed)
-    none, none_if_absent = np.array([(each.none, each.none_if_absent) for each in outcomes]).T
+    said_none = [each.none for each in outcomes] + [each.none_if_absent for each in outcomes]
+    is_absent = np.repeat([False, True], len(outcomes))
     return CalibrationMeasures(
         set=name,
         group=group,
@@ -180,20 +173,19 @@ def measures(
         coverage_low=100 * coverage[1],
         coverage_high=100 * coverage[2],
         set_size=mean(each.set_size for each in outcomes),
-        auroc_none=auroc(none_if_absent, none, weights),
+        # how often "none of these" is likelier for a patient whose disorder is absent than for one whose is there
+        auroc_none=float(roc_auc_score(is_absent, said_none, sample_weight=np.tile(weights, 2))),
         false_ratios=100 * mean(each.largest_ratio_if_absent > FALSE_RATIO for each in outcomes),
     )
 
 
-def reliability_points(
-    outcomes: Sequence[CalibrationOutcome], *, name: str, prior_of_none: float = PRIOR_OF_NONE
-) -> list[ReliabilityPoint]:
+def reliability_points(outcomes: Sequence[CalibrationOutcome], *, name: str) -> list[ReliabilityPoint]:
     """Answers by how sure they were of the first disorder; absent disorders are as many as the prior says."""
     disorder = numbered([outcome.patient.disorder_id for outcome in outcomes])
     weights = disorder_shares(disorder)
     said = np.array([each.first for each in outcomes] + [each.first_if_absent for each in outcomes])
     right = np.array([each.right for each in outcomes] + [False] * len(outcomes))
-    share = np.concatenate([(1 - prior_of_none) * weights, prior_of_none * weights])
+    share = np.concatenate([(1 - PRIOR_OF_NONE) * weights, PRIOR_OF_NONE * weights])
     bin_of = np.minimum((said * BINS).astype(int), BINS - 1)
     found = []
     for number in np.unique(bin_of).tolist():
@@ -212,19 +204,6 @@ def calibration_error(points: Sequence[ReliabilityPoint]) -> float:
     """
     total = sum(point.patients for point in points)
     return sum(point.patients * abs(point.said - point.right) for point in points) / total
-
-
-def auroc(if_absent: Float64s, if_there: Float64s, weights: Float64s) -> float:
-    """How often a patient with an absent disorder gets more for "none of these" than one whose disorder is there.
-
-    >>> auroc(np.array([0.9, 0.2]), np.array([0.1, 0.2]), np.array([0.5, 0.5]))
-    0.875
-    """
-    values, place = np.unique(np.concatenate([if_absent, if_there]), return_inverse=True)
-    absent, there = (
-        np.bincount(of, weights, minlength=len(values)) for of in (place[: len(weights)], place[len(weights) :])
-    )
-    return float(absent @ (np.cumsum(there) - there / 2))
 
 
 def _mean_and_interval(

@@ -6,21 +6,18 @@ blocks, threads and parts, decides no rank, and equal embeddings tie.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
-from threading import Lock
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mien.core.arrays import Bools, Float32s, Ints
-from mien.core.centroids import CentroidKind
+from mien.core.arrays import Bools, Ints
 from mien.core.cohort import Encodings
 from mien.core.gallery_parts import LocalParts, Parts
 from mien.core.method import Method
 from mien.errors import InvalidMethodError
-from mien.evaluation.distance_tables import Comparer, DistanceTable, blocks_of
+from mien.evaluation.distance_tables import Comparer, blocks_of
 from mien.evaluation.evaluated_patients import PARTS, EvaluatedFold, EvaluatedPatient, PartName
 from mien.evaluation.gallery_images import Gallery, GalleryImages, Groups, check_parts
 from mien.evaluation.outcomes import MISSED
@@ -33,7 +30,6 @@ GalleryName = Literal["unified", "split"]
 
 SETS: tuple[SetName, ...] = ("freq", "rare", "multi-freq", "multi-rare")
 GALLERIES: tuple[GalleryName, ...] = ("unified", "split")
-CENTROIDS: tuple[CentroidKind, ...] = ("image", "patient")
 
 ImagePlaces = Callable[[Encodings, Sequence[Gallery]], Parts[GalleryImages]]  # of the images of some galleries
 Place = tuple[GalleryName, PartName, int, Bools]  # of some ranks: the number of a fold, and which of its patients
@@ -52,16 +48,14 @@ class RankedTogether(NamedTuple):
     """Patients of a block who have the same true groups in several lists, and so are ranked in all lists at once."""
 
     patients: tuple[EvaluatedPatient, ...]
-    true_column: Ints  # in the block's table; -1 where the disorder is in no list
-    in_list: Float32s  # (columns, lists): one or zero
-    places: list[Place]  # of the ranks in each list
+    true_groups: tuple[int, ...]  # -1 where the disorder is in no list
+    lists: list[tuple[Ints, Place]]  # the groups of each, and the places of its ranks
 
 
 class Comparison:
-    """The folds of a study, compared once, one block of patients after the other.
+    """The folds of a study, compared once, one block of patients after the other; the ranks by some methods are kept.
 
     A patient who is in a gallery is compared with that gallery without this patient, centroids included.
-    Where the methods are known ahead, only their ranks are kept. Else the tables are, and ranks by any method follow.
     """
 
     def __init__(
@@ -69,43 +63,46 @@ class Comparison:
         encodings: Encodings,
         folds: Sequence[EvaluatedFold],
         *,
-        methods: Sequence[Method] | None = None,
+        methods: Iterable[Method],
         galleries: Sequence[GalleryName] = GALLERIES,
-        averaging: Sequence[Method] = (),
         leave_out: bool = True,
         parts: ImagePlaces | None = None,
         progress: Progress = silent,
     ) -> None:
         """`methods` and `galleries` are those that will be asked for.
 
-        Without `methods`, all are, but of those that average nearest images only the ones in `averaging`. `parts` gets
-        the distinct galleries and says where their images are; else the encodings have them all. Without `leave_out`
-        nobody is left out of a gallery, as in the official script.
+        `parts` gets the distinct galleries and says where their images are; else the encodings have them all. Without
+        `leave_out` nobody is left out of a gallery, as in the official script.
         """
         self.folds = tuple(folds)
-        self.methods = None if methods is None else tuple(dict.fromkeys(methods))
-        averaging = averaging if self.methods is None else self.methods
-        kinds = CENTROIDS if self.methods is None else {method.scoring.centroid for method in self.methods}
-        centroids = [kind for kind in CENTROIDS if kind in kinds]
+        self.methods = tuple(dict.fromkeys(methods))
         distinct = {id(gallery): gallery for fold in self.folds for gallery in fold.galleries if gallery}
         self._place_of_gallery = {key: place for place, key in enumerate(distinct)}
         every = list(distinct.values())
         # the place of what is left of a gallery's disorders without one of their patients
         self._without: dict[tuple[int, str], int] = {}
-        for place, patient_id in self._own_galleries() if leave_out else ():
+        for place, patient_id in sorted(self._tested_and_inside(every)) if leave_out else ():
             self._without[place, patient_id] = len(every)
             every.append(others_with_the_same_disorders(every[place], patient_id))
         self._groups = Groups.of(every)
         pools = parts(encodings, every) if parts else LocalParts([GalleryImages.of(encodings, self._groups)])
         check_parts(self._groups, pools.ask(GalleryImages.image_ids))
-        comparer = Comparer.of(encodings, self._groups, pools, centroids=centroids, averaging=averaging)
-        self._tables: list[DistanceTable] = []
-        self._ranking = Lock()
-        self._asked = [gallery for gallery in self.galleries if gallery in galleries]
-        self._known: dict[tuple[GalleryName, Method], dict[PartName, list[Ranks]]] = {
-            (gallery, method): self._unranked(method) for gallery, method in product(self._asked, self.methods or ())
-        }
-        self._compare(comparer, progress, in_parts=parts is not None)
+        asked = [gallery for gallery in self.galleries if gallery in galleries]
+        self._ranks = {(gallery, method): self._unranked(method) for gallery, method in product(asked, self.methods)}
+        comparer = Comparer.of(encodings, self._groups, pools, self.methods)
+        patients = dict.fromkeys(patient for fold in self.folds for of in fold.patients.values() for patient in of)
+        fused = any(method.fusion == "embedding" for method in self.methods)
+        blocks = list(blocks_of(patients, comparer.most_probes, fused=fused))
+
+        def rank(block: tuple[list[EvaluatedPatient], list[Probe]]) -> int:
+            self._rank(comparer, *block, asked)
+            return len(block[0])
+
+        done = 0  # parts that are elsewhere work in parallel themselves
+        for ranked in map(rank, blocks) if parts else (ranked for _, ranked in in_parallel(rank, blocks)):
+            progress(done, len(patients))
+            done += ranked
+        progress(len(patients), len(patients))
 
     @property
     def sets(self) -> tuple[SetName, ...]:
@@ -119,50 +116,23 @@ class Comparison:
     @property
     def galleries(self) -> tuple[GalleryName, ...]:
         """The galleries that differ: with frequent disorders only, or rare ones only, there is but one."""
-        both = any(fold.frequent_gallery for fold in self.folds) and any(fold.rare_gallery for fold in self.folds)
+        both = all(any(galleries) for galleries in zip(*(fold.galleries for fold in self.folds), strict=True))
         return GALLERIES if both else ("unified",)
-
-    def knows(self, method: Method) -> bool:
-        """Whether ranks by a method can be asked for."""
-        return self.methods is None or method in self.methods
 
     def ranks(self, test_set: SetName, gallery: GalleryName, method: Method) -> list[Ranks]:
         """The rankings of one test set, fold by fold; a fold without patients is left out."""
-        with self._ranking:  # whoever asks for the same at the same time waits for it
-            if (gallery, method) not in self._known:
-                if self.methods is not None:
-                    raise InvalidMethodError(
-                        f"{method} in the {gallery} gallery was not compared: name it where the comparison is made"
-                    )
-                self._known[gallery, method] = self._unranked(method)
-                deque(in_parallel(lambda table: self._rank(table, [method], [gallery]), self._tables), maxlen=0)
+        if (gallery, method) not in self._ranks:
+            raise InvalidMethodError(
+                f"{method} in the {gallery} gallery was not compared: name it where the comparison is made"
+            )
         part = part_of(test_set)
-        ranks = self._known[gallery, method][part]
+        ranks = self._ranks[gallery, method][part]
         if test_set != part:
             ranks = [
                 only(fold, np.array([len(patient.images) > 1 for patient in fold.patients], dtype=bool))
                 for fold in ranks
             ]
         return [fold for fold in ranks if fold.patients]
-
-    def _compare(self, comparer: Comparer, progress: Progress, *, in_parts: bool) -> None:
-        """Keeps each block's table, or the ranks that follow from it."""
-
-        def compared(block: tuple[list[EvaluatedPatient], list[Probe]]) -> DistanceTable:
-            return comparer.table(*block, self._groups_met(block[0]))
-
-        patients = dict.fromkeys(patient for fold in self.folds for of in fold.patients.values() for patient in of)
-        fused = self.methods is None or any(method.fusion == "embedding" for method in self.methods)
-        blocks = blocks_of(patients, comparer.most_probes, fused=fused)
-        done = 0
-        for table in map(compared, blocks) if in_parts else in_parallel(compared, blocks):
-            progress(done, len(patients))
-            done += len(table.patients)
-            if self.methods is None:
-                self._tables.append(table)
-            else:
-                self._rank(table, self.methods, self._asked)
-        progress(len(patients), len(patients))
 
     def _unranked(self, method: Method) -> dict[PartName, list[Ranks]]:
         """Every rank is missed: no gallery has the disorder, or nobody has ranked yet."""
@@ -174,32 +144,42 @@ class Comparison:
             folds[part].append(Ranks(np.full(len(patient_of_ranking), MISSED), patient_of_ranking, patients, fold))
         return folds
 
-    def _rank(self, table: DistanceTable, methods: Sequence[Method], galleries: Sequence[GalleryName]) -> None:
+    def _rank(
+        self,
+        comparer: Comparer,
+        patients: Sequence[EvaluatedPatient],
+        probes: Sequence[Probe],
+        galleries: Sequence[GalleryName],
+    ) -> None:
         """Fills in the ranks of a block's patients."""
-        together = list(self._ranked_together(table, galleries))
-        for method in methods:
-            scored = table.scored(method)
-            for patients, true_column, in_list, places in together:
-                ranks = table.ranks(scored, patients, true_column, in_list, method.fusion)
-                for (gallery, part, number, chosen), of_place in zip(places, ranks, strict=True):
-                    fold = self._known[gallery, method][part][number]
-                    fold.ranks[chosen[fold.patient_of_ranking]] = of_place
+        together = self._ranked_together(patients, galleries)
+        if not together:
+            return  # their galleries are empty
+        met = np.unique(np.concatenate([groups for some in together for groups, _ in some.lists]))
+        table = comparer.table(probes, met)
+        for some in together:
+            true_column = np.where(np.array(some.true_groups) < 0, -1, np.searchsorted(met, some.true_groups))
+            in_list = np.stack([np.isin(met, groups) for groups, _ in some.lists], axis=1).astype(np.float32)
+            for method in self.methods:
+                found = table.ranks(method, some.patients, true_column, in_list)
+                for (_, (gallery, part, number, chosen)), ranks in zip(some.lists, found, strict=True):
+                    fold = self._ranks[gallery, method][part][number]
+                    fold.ranks[chosen[fold.patient_of_ranking]] = ranks
 
-    def _ranked_together(self, table: DistanceTable, galleries: Sequence[GalleryName]) -> Iterator[RankedTogether]:
+    def _ranked_together(
+        self, block: Sequence[EvaluatedPatient], galleries: Sequence[GalleryName]
+    ) -> list[RankedTogether]:
         """A block's patients, together where they have the same true groups: as do those of frequent disorders."""
         found: dict[tuple[tuple[EvaluatedPatient, ...], tuple[int, ...]], list[tuple[Ints, Place]]] = {}
-        block = set(table.patients)
+        inside = set(block)
         for gallery, (number, fold), part in product(galleries, enumerate(self.folds), PARTS):
             patients = fold.patients[part]
-            inside = [place for place, patient in enumerate(patients) if patient in block]
-            for groups, places in self._by_groups_met(self._galleries_met(fold, part, gallery), patients, inside):
+            some_places = [place for place, patient in enumerate(patients) if patient in inside]
+            for groups, places in self._by_groups_met(self._galleries_met(fold, part, gallery), patients, some_places):
                 some, chosen = tuple(patients[place] for place in places), np.isin(np.arange(len(patients)), places)
-                same = found.setdefault((some, self._true_groups(some, groups)), [])
-                same.append((groups, (gallery, part, number, chosen)))
-        for (some, true_groups), lists in found.items():
-            true_column = np.where(np.array(true_groups) < 0, -1, np.searchsorted(table.groups, true_groups))
-            in_list = np.stack([np.isin(table.groups, groups) for groups, _ in lists], axis=1)
-            yield RankedTogether(some, true_column, in_list.astype(np.float32), [place for _, place in lists])
+                place = gallery, part, number, chosen
+                found.setdefault((some, self._true_groups(some, groups)), []).append((groups, place))
+        return [RankedTogether(*patients, lists) for patients, lists in found.items()]
 
     def _by_groups_met(
         self, galleries: Sequence[int], patients: Sequence[EvaluatedPatient], places: Sequence[int]
@@ -234,39 +214,23 @@ class Comparison:
         group_of = {self._groups.labels[group][0].disorder_id: group for group in groups.tolist()}
         return tuple(group_of.get(patient.disorder_id, -1) for patient in patients)
 
-    def _own_galleries(self) -> Iterator[tuple[int, str]]:
+    def _tested_and_inside(self, galleries: Sequence[Gallery]) -> set[tuple[int, str]]:
         """Each gallery with each of its patients who is compared with it."""
-        patients_of = {
-            id(gallery): {x.patient_id for x in gallery} for fold in self.folds for gallery in fold.galleries
-        }
-        tested = {id(of): {x.patient_id for x in of} for fold in self.folds for of in fold.patients.values()}
-        found = {
-            (self._place_of_gallery[id(gallery)], patient_id)
+        inside = [{label.patient_id for label in gallery} for gallery in galleries]
+        return {
+            (place, patient.patient_id)
             for fold in self.folds
-            for gallery, patients in product(fold.galleries, fold.patients.values())
-            for patient_id in patients_of[id(gallery)] & tested[id(patients)]
+            for place in (self._place_of_gallery[id(gallery)] for gallery in fold.galleries if gallery)
+            for patients in fold.patients.values()
+            for patient in patients
+            if patient.patient_id in inside[place]
         }
-        yield from sorted(found)
 
     def _galleries_met(self, fold: EvaluatedFold, part: PartName, gallery: GalleryName) -> list[int]:
         """Which galleries a part's patients are ranked in, their own first; none where that is empty."""
         own, other = fold.galleries if part == "freq" else fold.galleries[::-1]
         met = [own, other] if own and other and gallery == "unified" else [own]
         return [self._place_of_gallery[id(labels)] for labels in met if labels]
-
-    def _groups_met(self, block: Sequence[EvaluatedPatient]) -> Ints:
-        """The groups of the galleries of all folds in which a block's patients are."""
-        inside = set(block)
-        met = {
-            self._place_of_gallery[id(gallery)]
-            for fold in self.folds
-            if any(not inside.isdisjoint(patients) for patients in fold.patients.values())
-            for gallery in fold.galleries
-            if gallery
-        }
-        ids = {patient.patient_id for patient in block}
-        met |= {left for (place, patient_id), left in self._without.items() if place in met and patient_id in ids}
-        return np.unique(np.concatenate([np.zeros(0, np.intp), *(self._groups.of_gallery[place] for place in met)]))
 
 
 def part_of(test_set: SetName) -> PartName:

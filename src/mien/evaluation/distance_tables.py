@@ -22,15 +22,12 @@ from mien.evaluation.probe_rows import Probe, ProbeRows
 
 NUMBERS_PER_BLOCK = 2**25  # that are kept of a block's probes: 256 MB
 MOST_PROBES = 1024  # progress is told between two blocks, and a block travels to every part
-ROWS_SCORED = 64  # at a time: they stay in the cache
-PATIENTS_RANKED = 64
+PATIENTS_RANKED = 64  # at a time: their distances stay in the cache
 GROUPS_PER_QUESTION = 256  # whose sums are held at a time
 
-ScoredProbe = tuple[Probe, int]  # and how many photos the patient has
 
-
-def probes_of(patient: EvaluatedPatient, fusion: str) -> list[ScoredProbe]:
-    """What is ranked of a patient: each image, by itself or as one of several, or all of them fused.
+def probes_of(patient: EvaluatedPatient, fusion: str) -> list[tuple[Probe, int]]:
+    """What is ranked of a patient, with the number of photos: each image, alone or as one of several, or all fused.
 
     >>> probes_of(EvaluatedPatient("p", "A", (3, 5)), "distance")
     [((3,), 2), ((5,), 2)]
@@ -42,64 +39,43 @@ def probes_of(patient: EvaluatedPatient, fusion: str) -> list[ScoredProbe]:
 
 @dataclass(frozen=True, eq=False)
 class DistanceTable:
-    """Distances (probes, groups) of the patients of a block, a group's images reduced to one distance."""
+    """Distances (probes, groups) of a block's probes, a group's images reduced to one distance."""
 
-    patients: Sequence[EvaluatedPatient]
     row_of_probe: dict[Probe, int]
-    groups: Ints  # sorted
     gallery_images: Ints  # of each group
     gallery_patients: Ints
     nearest: Floats
     centroid: dict[CentroidKind, Floats]
     nearest_means: dict[bytes, Floats]  # by the numbers of images that are averaged
 
-    def scored(self, method: Method) -> tuple[dict[ScoredProbe, int], Floats]:
-        """What is ranked of the patients: the row of each probe, and its distances by a method."""
-        probes = {probe: None for patient in self.patients for probe in probes_of(patient, method.fusion)}
-        row_of = {probe: row for row, probe in enumerate(probes)}
-        rows = np.array([self.row_of_probe[probe] for probe, _ in probes], dtype=np.intp)
-        photos = np.array([count for _, count in probes], dtype=np.intp)[:, np.newaxis]
-        neighbours = method.neighbours(self.gallery_images)
-        means = self.nearest if (neighbours == 1).all() else self.nearest_means[neighbours.tobytes()]
-        kind = method.scoring.centroid
-        scored = np.empty((len(rows), len(self.groups)))
-        for start in range(0, len(rows), ROWS_SCORED):
-            some = slice(start, start + ROWS_SCORED)
-            nearest = self.nearest[rows[some]]
-            evidence = Evidence(
-                nearest=nearest,
-                nearest_mean=nearest if means is self.nearest else means[rows[some]],
-                centroid=np.full_like(nearest, np.nan) if kind is None else self.centroid[kind][rows[some]],
-                gallery_images=self.gallery_images,
-                gallery_patients=self.gallery_patients,
-                photos=photos[some],
-            )
-            scored[some] = method.distance(evidence)
-        method.require_rising(scored, scored)
-        return row_of, scored
+    def ranks(self, method: Method, patients: Sequence[EvaluatedPatient], true_column: Ints, in_list: Float32s) -> Ints:
+        """Ranks (lists, rankings) of patients' disorders: one ranking for each patient, or for each image.
 
-    def ranks(
-        self,
-        scored: tuple[dict[ScoredProbe, int], Floats],
-        patients: Sequence[EvaluatedPatient],
-        true_column: Ints,
-        in_list: Float32s,
-        fusion: str,
-    ) -> Ints:
-        """Ranks (lists, rankings) of the patients' disorders: one ranking for each patient, or for each image.
-
-        `scored` is what `scored` returns. `true_column` is the column of each patient's disorder, -1 where it has none;
-        `in_list` (columns, lists) says which columns a list has.
+        `true_column` is the column of each patient's disorder, -1 where it has none; `in_list` (columns, lists), one or
+        zero, says which columns a list has.
         """
-        row_of, distances_of = scored
+        neighbours, kind = method.neighbours(self.gallery_images), method.scoring.centroid
+        means = self.nearest if (neighbours == 1).all() else self.nearest_means[neighbours.tobytes()]
         ranks = []
         for start in range(0, len(patients), PATIENTS_RANKED):
             some, columns = patients[start : start + PATIENTS_RANKED], true_column[start : start + PATIENTS_RANKED]
             images = np.array([len(patient.images) for patient in some], dtype=np.intp)
-            distances = distances_of[[row_of[probe] for patient in some for probe in probes_of(patient, fusion)]]
-            if fusion == "distance":
+            probes = [probe for patient in some for probe in probes_of(patient, method.fusion)]
+            rows = [self.row_of_probe[probe] for probe, _ in probes]
+            nearest = self.nearest[rows]
+            evidence = Evidence(
+                nearest=nearest,
+                nearest_mean=nearest if means is self.nearest else means[rows],
+                centroid=np.full_like(nearest, np.nan) if kind is None else self.centroid[kind][rows],
+                gallery_images=self.gallery_images,
+                gallery_patients=self.gallery_patients,
+                photos=np.array([[photos] for _, photos in probes], dtype=np.intp),
+            )
+            distances = method.distance(evidence)
+            method.require_rising(distances, distances)
+            if method.fusion == "distance":
                 distances = fuse_distances(distances, np.cumsum(images) - images)
-            columns = np.repeat(columns, images) if fusion == "none" else columns
+            columns = np.repeat(columns, images) if method.fusion == "none" else columns
             ranks.append(true_ranks_in_lists(distances, columns, in_list))
         return np.concatenate(ranks, axis=1)
 
@@ -112,24 +88,23 @@ class Comparer:
     groups: Groups
     parts: Parts[GalleryImages]
     centroid_rows: dict[CentroidKind, Float64s]  # (groups, representations * dimensions)
-    neighbours: tuple[Ints, ...]  # how many nearest images of each group are averaged, all ways that are asked for
+    neighbours: tuple[Ints, ...]  # how many nearest images of each group are averaged, in each way that is asked for
 
     @classmethod
     def of(
-        cls,
-        encodings: Encodings,
-        groups: Groups,
-        parts: Parts[GalleryImages],
-        *,
-        centroids: Sequence[CentroidKind],
-        averaging: Sequence[Method],
+        cls, encodings: Encodings, groups: Groups, parts: Parts[GalleryImages], methods: Sequence[Method]
     ) -> Comparer:
-        """Makes the centroids, once; the nearest images are averaged as some methods do."""
+        """Makes the centroids that some methods use, once."""
         width = encodings.embeddings[0].size
-        rows = {kind: _centroid_rows(groups, parts, kind, width) for kind in centroids}
-        counted = {counts.tobytes(): counts for counts in (method.neighbours(groups.sizes) for method in averaging)}
-        neighbours = tuple(counts for counts in counted.values() if (counts > 1).any())
-        return cls(encodings, groups, parts, rows, neighbours)
+        kinds = dict.fromkeys(kind for method in methods if (kind := method.scoring.centroid))
+        counted = {counts.tobytes(): counts for counts in (method.neighbours(groups.sizes) for method in methods)}
+        return cls(
+            encodings,
+            groups,
+            parts,
+            {kind: _centroid_rows(groups, parts, kind, width) for kind in kinds},
+            tuple(counts for counts in counted.values() if (counts > 1).any()),
+        )
 
     @property
     def most_probes(self) -> int:
@@ -141,7 +116,7 @@ class Comparer:
             passing += 2 * int(self.groups.sizes.sum())  # once as parts answer, once joined
         return max(1, min(MOST_PROBES, NUMBERS_PER_BLOCK // (kept + passing)))
 
-    def table(self, patients: Sequence[EvaluatedPatient], probes: Sequence[Probe], groups: Ints) -> DistanceTable:
+    def table(self, probes: Sequence[Probe], groups: Ints) -> DistanceTable:
         """The distances of a block's probes to the groups that they meet."""
         rows = ProbeRows.of(self.encodings.embeddings, probes)
         ask = partial(GalleryImages.distances, rows=rows, groups=groups, each=bool(self.neighbours))
@@ -156,9 +131,7 @@ class Comparer:
         counts = [of_all[groups] for of_all in self.neighbours]
         means = means_of_nearest(found.each, np.cumsum(gallery_images) - gallery_images, counts) if counts else []
         by_counts = {of.tobytes(): mean.round(DECIMALS) for of, mean in zip(counts, means, strict=True)}
-        return DistanceTable(
-            patients, row_of_probe, groups, gallery_images, gallery_patients, found.nearest, centroid, by_counts
-        )
+        return DistanceTable(row_of_probe, gallery_images, gallery_patients, found.nearest, centroid, by_counts)
 
 
 def blocks_of(

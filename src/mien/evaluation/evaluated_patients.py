@@ -23,25 +23,13 @@ class EvaluatedPatient(NamedTuple):
 class EvaluatedFold(NamedTuple):
     """One fold, ready to be compared: both galleries, and the patients of both test sets."""
 
-    frequent_gallery: tuple[Label, ...]
-    rare_gallery: tuple[Label, ...]
-    frequent_patients: tuple[EvaluatedPatient, ...]
-    rare_patients: tuple[EvaluatedPatient, ...]
-
-    @property
-    def galleries(self) -> tuple[tuple[Label, ...], tuple[Label, ...]]:
-        """The frequent one, the rare one."""
-        return self.frequent_gallery, self.rare_gallery
+    galleries: tuple[tuple[Label, ...], tuple[Label, ...]]  # the frequent one, the rare one
+    patients: dict[PartName, tuple[EvaluatedPatient, ...]]
 
     @property
     def unified_gallery(self) -> tuple[Label, ...]:
         """Both galleries together."""
-        return *self.frequent_gallery, *self.rare_gallery
-
-    @property
-    def patients(self) -> dict[PartName, tuple[EvaluatedPatient, ...]]:
-        """The patients of each test set."""
-        return {"freq": self.frequent_patients, "rare": self.rare_patients}
+        return *self.galleries[0], *self.galleries[1]
 
 
 def evaluated_folds(study: Study) -> tuple[EvaluatedFold, ...]:
@@ -49,15 +37,17 @@ def evaluated_folds(study: Study) -> tuple[EvaluatedFold, ...]:
     splits = {id(split.test): split for fold in study.folds for split in fold}
     patients = {key: evaluated_patients(split.test, study.row_of_image) for key, split in splits.items()}
     return tuple(
-        EvaluatedFold(frequent.gallery, rare.gallery, patients[id(frequent.test)], patients[id(rare.test)])
-        for frequent, rare in study.folds
+        EvaluatedFold((freq.gallery, rare.gallery), {"freq": patients[id(freq.test)], "rare": patients[id(rare.test)]})
+        for freq, rare in study.folds
     )
 
 
 def validation_folds(study: Study) -> tuple[EvaluatedFold, ...]:
     """The validation patients, against the unified galleries without the validation images."""
     patients = evaluated_patients(study.validation, study.row_of_image)
-    return tuple(EvaluatedFold(study.train, fold.rare.gallery, patients, ()) for fold in study.folds)
+    return tuple(
+        EvaluatedFold((study.train, fold.rare.gallery), {"freq": patients, "rare": ()}) for fold in study.folds
+    )
 
 
 def evaluated_patients(labels: Iterable[Label], row_of_image: Mapping[str, int]) -> tuple[EvaluatedPatient, ...]:

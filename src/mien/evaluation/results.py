@@ -11,12 +11,13 @@ import numpy as np
 
 from mien.core.method import BASELINE, Method
 from mien.evaluation.accuracy import pooled_outcomes, tops
-from mien.evaluation.bootstrap import RESAMPLES, Interval, bootstrap_means, interval_of
+from mien.evaluation.bootstrap import Interval, bootstrap_means, interval_of
 from mien.evaluation.comparison import Comparison, GalleryName, Ranks, SetName
 from mien.evaluation.evaluated_patients import PARTS
 from mien.evaluation.outcomes import MISSED
 
-TESTED_TOP = 5  # less noisy than top-1, more clinical than top-10
+TESTED_TOPS = (1, 5)  # top-5 is less noisy than top-1, more clinical than top-10
+NO_INTERVAL = Interval()
 
 
 class Result(NamedTuple):
@@ -68,74 +69,44 @@ def evaluate(
     chosen = [test_set for test_set in comparison.sets if sets is None or test_set in sets]
     results = []
     for test_set, gallery in product(chosen, galleries or comparison.galleries):
-        baseline = comparison.ranks(test_set, gallery, against)
+        reference = comparison.ranks(test_set, gallery, against)
         ranks = [comparison.ranks(test_set, gallery, method) for method in methods]
-        of_baseline = tops(baseline, per_image=per_image)
-        images, patients, disorders = _mean_sizes(baseline)
-        of_tops: Sequence[Sequence[Interval | None]] = [[None] * len(methods)] * 2
+        of_reference = tops(reference, per_image=per_image)
+        of_folds = [  # images, patients, disorders
+            (sum(len(who.images) for who in tested), len(tested), len({who.disorder_id for who in tested}))
+            for tested in (fold.patients for fold in reference)
+        ]
+        images, patients, disorders = np.mean(of_folds, axis=0).tolist()
+        counts = images, patients, disorders, len(reference)
+        intervals: list[tuple[Interval, ...]] = [(NO_INTERVAL, NO_INTERVAL)] * len(methods)
         if not per_image:  # the bootstrap is of the paper's measure
             rng = np.random.default_rng([seed, zlib.crc32(f"{test_set} {gallery}".encode())])
-            of_tops = paired_intervals(baseline, ranks, tops=(1, TESTED_TOP), rng=rng)
-        for method, folds, *intervals in zip(methods, ranks, *of_tops, strict=True):
-            top1, top5 = (interval if interval and method != against else (None,) * 3 for interval in intervals)
+            intervals = paired_intervals(reference, ranks, rng=rng)
+        for method, folds, own in zip(methods, ranks, intervals, strict=True):
             found = tops(folds, per_image=per_image)
-            results.append(
-                Result(
-                    *(test_set, gallery, method, *found),
-                    against=str(against),
-                    delta_top1=found.top1 - of_baseline.top1,
-                    ci_low_top1=top1[0],
-                    ci_high_top1=top1[1],
-                    p_top1=top1[2],
-                    delta_top5=found.top5 - of_baseline.top5,
-                    ci_low_top5=top5[0],
-                    ci_high_top5=top5[1],
-                    p_top5=top5[2],
-                    images=images,
-                    patients=patients,
-                    disorders=disorders,
-                    folds=len(baseline),
-                )
-            )
+            top1, top5 = own if method != against else (NO_INTERVAL, NO_INTERVAL)
+            delta1, delta5 = found.top1 - of_reference.top1, found.top5 - of_reference.top5
+            differences = delta1, *top1, delta5, *top5
+            results.append(Result(test_set, gallery, method, *found, str(against), *differences, *counts))
     return results
 
 
-def _mean_sizes(folds: Sequence[Ranks]) -> tuple[float, float, float]:
-    """Test images, patients and disorders in a fold, on average."""
-    images = np.mean([sum(len(patient.images) for patient in fold.patients) for fold in folds])
-    patients = np.mean([len(fold.patients) for fold in folds])
-    disorders = np.mean([len({patient.disorder_id for patient in fold.patients}) for fold in folds])
-    return float(images), float(patients), float(disorders)
-
-
 def paired_intervals(
-    baseline: Sequence[Ranks],
-    others: Sequence[Sequence[Ranks]],
-    *,
-    tops: Sequence[int],
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-) -> list[list[Interval]]:
-    """95 % intervals and p-values of the differences to the baseline, in points, for each top and each method.
-
-    All are of the same draws.
-    """
-    of_baseline = [pooled_outcomes(baseline, top=top) for top in tops]
+    reference: Sequence[Ranks], others: Sequence[Sequence[Ranks]], *, rng: np.random.Generator
+) -> list[tuple[Interval, ...]]:
+    """Of the differences of each method to another one, in points, at `TESTED_TOPS`; all are of the same draws."""
+    of_reference = [pooled_outcomes(reference, top=top) for top in TESTED_TOPS]
     differences = [
         pooled_outcomes(folds, top=top).outcomes - base.outcomes
-        for top, base in zip(tops, of_baseline, strict=True)
         for folds in others
+        for top, base in zip(TESTED_TOPS, of_reference, strict=True)
     ]
+    _, folds_of_patient, disorder_of_patient, weights = of_reference[0]
     drawn = bootstrap_means(
-        100 * np.array(differences),
-        of_baseline[0].folds_of_patient,
-        of_baseline[0].disorder_of_patient,
-        weight_of_disorder=of_baseline[0].weight_of_disorder,
-        rng=rng,
-        resamples=resamples,
+        100 * np.array(differences), folds_of_patient, disorder_of_patient, weight_of_disorder=weights, rng=rng
     )
-    intervals = [interval_of(of_method) for of_method in drawn]
-    return [intervals[start : start + len(others)] for start in range(0, len(intervals), len(others))]
+    intervals = map(interval_of, drawn)
+    return list(zip(*[intervals] * len(TESTED_TOPS), strict=True))
 
 
 class PatientRank(NamedTuple):
@@ -158,9 +129,7 @@ def patient_ranks(comparison: Comparison, methods: Sequence[Method], image_ids: 
     parts = [name for name in comparison.sets if name in PARTS]
     for test_set, gallery, method in product(parts, comparison.galleries, methods):
         for fold in comparison.ranks(test_set, gallery, method):
-            images = [
-                image for patient in fold.patients for image in patient.images
-            ]  # in the order of unfused rankings
+            images = [image for who in fold.patients for image in who.images]  # in the order of unfused rankings
             for place, (rank, number) in enumerate(zip(fold.ranks.tolist(), fold.patient_of_ranking, strict=True)):
                 patient = fold.patients[number]
                 yield PatientRank(
@@ -177,8 +146,6 @@ def not_in_gallery(comparison: Comparison) -> dict[GalleryName, list[str]]:
     missed: dict[GalleryName, set[str]] = {gallery: set() for gallery in comparison.galleries}
     for gallery, patient_ids in missed.items():
         for test_set in comparison.sets:
-            for ranks, patient_of_ranking, patients, _ in comparison.ranks(test_set, gallery, BASELINE):
-                patient_ids |= {
-                    patients[patient].patient_id for patient in patient_of_ranking[ranks == MISSED].tolist()
-                }
+            for fold in comparison.ranks(test_set, gallery, BASELINE):
+                patient_ids |= {fold.patients[who].patient_id for who in fold.patient_of_ranking[fold.ranks == MISSED]}
     return {gallery: sorted(patient_ids) for gallery, patient_ids in missed.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from mien.answers.combination import combined_probabilities, mean_log10_ratio
 from mien.answers.ranking import NOTICE
 from mien.errors import InvalidFileError
-from mien.report.rankings import DIGITS
+from mien.report.rankings import DIGITS, as_plain_values
 from mien.storage.formats.lirical import Lirical
 from mien.version import TOOL
 
@@ -80,13 +80,9 @@ def combined_document(answer: Mapping[str, Any], lirical: Lirical, weight: float
             "face_terms_left_out": list(lirical.face_terms),
         },
         "none_of_these": round(none, DIGITS),
-        "disorders": [{"rank": rank, **_rounded(lines[place])} for rank, place in enumerate(order, start=1)],
+        "disorders": [as_plain_values({"rank": rank, **lines[place]}) for rank, place in enumerate(order, start=1)],
         "notice": answer.get("notice", NOTICE),
     }
-
-
-def _rounded(line: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in line.items()}
 
 
 def _of_face(line: Mapping[str, Any], lirical: Lirical) -> dict[str, Any]:

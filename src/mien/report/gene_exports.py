@@ -47,24 +47,22 @@ def official_answer(query: Mapping[str, Any], encoder: Mapping[str, Any], genera
     return {
         "model_version": " ".join(filter(None, version)),
         "gallery_version": str(generation),
-        "suggested_genes_list": [_official_gene(line) for line in query.get("genes", ())],
-        "suggested_syndromes_list": [_official_syndrome(line) for line in query["disorders"]],
-    }
-
-
-def _official_gene(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A gene; a disorder without one goes by its own name, and has no number."""
-    name = line["gene_symbol"] or line["disorder_name"] or line["disorder_id"]
-    return {"gene_name": name, "gene_entrez_id": line["entrez_id"], **_official_evidence(line)}
-
-
-def _official_syndrome(line: Mapping[str, Any]) -> dict[str, Any]:
-    number = (line["omim"] or "").rpartition(":")[2]
-    omim_id = int(number) if number.isdecimal() else None
-    return {
-        "syndrome_name": line["disorder_name"] or line["disorder_id"],
-        "omim_id": omim_id,
-        **_official_evidence(line),
+        "suggested_genes_list": [
+            {  # a disorder without a gene goes by its own name, and has no number
+                "gene_name": line["gene_symbol"] or line["disorder_name"] or line["disorder_id"],
+                "gene_entrez_id": line["entrez_id"],
+                **_official_evidence(line),
+            }
+            for line in query.get("genes", ())
+        ],
+        "suggested_syndromes_list": [
+            {
+                "syndrome_name": line["disorder_name"] or line["disorder_id"],
+                "omim_id": int(number) if (number := (line["omim"] or "").rpartition(":")[2]).isdecimal() else None,
+                **_official_evidence(line),
+            }
+            for line in query["disorders"]
+        ],
     }
 
 

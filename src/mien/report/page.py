@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mien.answers.ranking import NOTICE
 from mien.core.method import BASELINE, FULL
@@ -18,7 +18,7 @@ from mien.evaluation.results import Result
 from mien.report.evaluation import NORMALISED
 from mien.report.figures import FIGURES, figures_of
 from mien.report.figures.style import patients_told
-from mien.report.sections import SECTIONS, Section
+from mien.report.sections import SECTIONS
 from mien.report.tables import WORDS, Column, TableCell, columns_of, has_published, in_words
 
 if TYPE_CHECKING:
@@ -27,31 +27,6 @@ if TYPE_CHECKING:
     from mien.report.reproduction import Reproduction
 
 ROWS_SHOWN = 8  # a longer table is folded up below its figure
-
-
-class _Card(NamedTuple):
-    """The top-1 accuracies of one test set, shown large: baseline and full method."""
-
-    name: str
-    patients: str
-    baseline: Result
-    full: Result
-    published: tuple[float, float] | None
-
-
-class _Table(NamedTuple):
-    name: str
-    title: str
-    columns: list[Column]
-    published: bool
-    folded: bool
-
-
-class _Part(NamedTuple):
-    section: Section
-    figures: list[str]  # data addresses
-    tables: list[_Table]
-    findings: list[Finding]
 
 
 def page(done: Reproduction, figures: Path) -> str:
@@ -86,16 +61,21 @@ def environment() -> Environment:
     return made
 
 
-def _cards(headline: Sequence[Result]) -> Iterator[_Card]:
+def _cards(headline: Sequence[Result]) -> Iterator[dict[str, Any]]:
+    """The top-1 accuracies of each test set, shown large: baseline and full method."""
     for test_set in dict.fromkeys(result.set for result in headline):
         of_method = {result.method: result for result in headline if result.set == test_set}
         before, after = (published_accuracy(test_set, method) for method in (BASELINE, FULL))
-        published = (before.top1, after.top1) if before and after else None
-        full = of_method[FULL]
-        yield _Card(SET_NAMES[test_set], patients_told(test_set, full.patients), of_method[BASELINE], full, published)
+        yield {
+            "name": SET_NAMES[test_set],
+            "patients": patients_told(test_set, of_method[FULL].patients),
+            "baseline": of_method[BASELINE],
+            "full": of_method[FULL],
+            "published": (before.top1, after.top1) if before and after else None,
+        }
 
 
-def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterator[_Part]:
+def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterator[dict[str, Any]]:
     drawn = figures_of(tables)
     for section in SECTIONS:
         needed = {*section.tables, *(FIGURES[name][0] for name in section.figures)}
@@ -103,30 +83,31 @@ def _parts(figures: Path, tables: Tables, findings: Sequence[Finding]) -> Iterat
             continue  # its experiment was not asked for
         addresses = [data_address(figures / f"{name}.svg") for name in section.figures if name in drawn]
         shown = [
-            _Table(name, title, columns, has_published(columns), bool(addresses) and len(rows) > ROWS_SHOWN)
+            {
+                "name": name,
+                "title": title,
+                "columns": columns,
+                "published": has_published(columns),
+                "folded": addresses and len(rows) > ROWS_SHOWN,
+            }
             for name, title in section.tables.items()
             if (rows := tables.get(name))
             for columns in [list(columns_of(rows))]
         ]
-        yield _Part(
-            section, addresses, shown, [found for found in findings if found.where.split(",")[0] == section.paper]
-        )
+        own = [found for found in findings if found.where.split(",")[0] == section.paper]
+        yield {"section": section, "figures": addresses, "tables": shown, "findings": own}
 
 
 def _left_out(protocol: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Pairs of a sentence about patients who were left out, and their ids."""
-    lacks = {gallery: ids for gallery, ids in protocol["not_in_gallery"].items() if ids}
-    for gallery, ids in lacks.items():
-        yield f"Test patients whose disorder the {gallery} gallery lacks: misses at every N", _counted(ids)
-    for fold, ids in protocol["tested_and_in_gallery"]["of_fold"].items():
-        yield (
-            f"Fold {fold}: test patients who are in the gallery too, left out of it for their own queries",
-            _counted(ids),
-        )
-
-
-def _counted(ids: Sequence[str]) -> str:
-    return f"{len(ids):,}: {shown_ids(ids)}"
+    left_out = {
+        f"Test patients whose disorder the {gallery} gallery lacks: misses at every N": ids
+        for gallery, ids in protocol["not_in_gallery"].items()
+    } | {
+        f"Fold {fold}: test patients who are in the gallery too, left out of it for their own queries": ids
+        for fold, ids in protocol["tested_and_in_gallery"]["of_fold"].items()
+    }
+    yield from ((what, f"{len(ids):,}: {shown_ids(ids)}") for what, ids in left_out.items() if ids)
 
 
 def data_address(path: Path) -> str:

@@ -136,7 +136,9 @@ def _coarse(value: Any) -> Any:
 def as_plain_values(value: Any) -> Any:
     """Named tuples as dictionaries, without fields of a calibration or of genes where there is none; rounded."""
     if hasattr(value, "_asdict"):
-        return {name: as_plain_values(item) for name, item in without_nothing(value).items()}
+        value = without_nothing(value)
+    if isinstance(value, dict):
+        return {name: as_plain_values(item) for name, item in value.items()}
     if isinstance(value, tuple):
         return [as_plain_values(item) for item in value]
     return round(value, DIGITS) if isinstance(value, float) else value

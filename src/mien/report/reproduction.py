@@ -17,7 +17,7 @@ from mien.evaluation.experiment_context import ExperimentContext, Tables, rows_o
 from mien.evaluation.experiments import EXPERIMENTS, methods_of
 from mien.evaluation.findings import Finding
 from mien.evaluation.paper_statements import findings
-from mien.evaluation.parallel import as_finished
+from mien.evaluation.parallel import in_parallel
 from mien.progress import Progress
 from mien.report.evaluation import as_row, protocol_document
 from mien.report.figures import FIGURES, figures_of
@@ -82,7 +82,7 @@ def reproduce(
         comparison = Comparison(study.encodings, folds, methods=methods_of(only), parts=parts, progress=step("compare"))
         context = ExperimentContext(study, comparison, seed, releases)
         found: dict[str, Tables] = {}
-        for name, of_experiment in as_finished(lambda name: EXPERIMENTS[name](context), only):
+        for name, of_experiment in in_parallel(lambda name: EXPERIMENTS[name](context), only):
             step(name)
             found[name] = of_experiment
             _draw(of_experiment, Path(figures), note)

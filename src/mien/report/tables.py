@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mien.core.method import BASELINE
-from mien.evaluation.experiments.oracle import APPROACHES, ORACLE
+from mien.evaluation import published
+from mien.evaluation.experiments.confounders import Correlation
+from mien.evaluation.experiments.distances import Group
+from mien.evaluation.experiments.growth import Growth
+from mien.evaluation.experiments.lambda_selection import BestOnValidation, CentroidGain
+from mien.evaluation.experiments.lambda_sensitivity import BestLambda
+from mien.evaluation.experiments.number_of_images import ImagesUsed
+from mien.evaluation.experiments.oracle import APPROACHES, ORACLE, OracleLine
+from mien.evaluation.experiments.rank_changes import Change
+from mien.evaluation.experiments.splits import SplitLine
 from mien.evaluation.published import PLATEAU_FROM, SET_NAMES
 from mien.evaluation.results import Result
 from mien.report.evaluation import p_value_text
 from mien.report.figures import confounders, distances, gallery_size, rank_changes
 from mien.report.figures.style import BASELINE_NAME, FUSION_NAMES, GALLERY_NAMES, SCORE_NAMES
-from mien.report.published_values import published_values
 
 BEST_PHOTO = "Oracle optimal image-selection"
 GROUP_NAMES = {group: name.replace("-\n", "-").replace("\n", " ") for group, name in distances.NAMES.items()}
@@ -121,7 +128,7 @@ class Column(NamedTuple):
 
 def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
     """The columns of a table; those that are empty in every row are left out."""
-    published = [published_values(row) for row in rows]
+    printed = [PRINTED.get(type(row), lambda _: {})(row) for row in rows]
     varying = {
         field for field in SAID_ABOVE if hasattr(rows[0], field) and len({getattr(row, field) for row in rows}) > 1
     }
@@ -129,14 +136,14 @@ def columns_of(rows: Sequence[NamedTuple]) -> Iterator[Column]:
         values = [getattr(row, field) for row in rows]
         if field in SHOWN_WITH_OTHERS or (field in SAID_ABOVE and field not in varying):
             continue
-        cells = [TableCell(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, published, strict=True)]
+        cells = [TableCell(_cell(row, field), _paper(paper, field)) for row, paper in zip(rows, printed, strict=True)]
         if isinstance(rows[0], Result) and varying == {field}:  # the one column that tells methods apart
             cells = [
                 TableCell(BASELINE_NAME) if isinstance(row, Result) and row.method == BASELINE else cell
                 for row, cell in zip(rows, cells, strict=True)
             ]
         if isinstance(rows[0], Result) and field in BEST_IN_BOLD:
-            best = zip(_best_of(rows, values), _best_of(rows, [paper.get(field) for paper in published]), strict=True)
+            best = zip(_best_of(rows, values), _best_of(rows, [paper.get(field) for paper in printed]), strict=True)
             cells = [TableCell(cell.text, cell.paper, *marks) for cell, marks in zip(cells, best, strict=True)]
         if any(cell.text for cell in cells):
             heading = HEADINGS.get(field, field.replace("_", " ").capitalize())
@@ -149,17 +156,14 @@ def has_published(columns: Sequence[Column]) -> bool:
     return any(cell.paper for column in columns for cell in column.cells)
 
 
-def in_words(text: str) -> str:
-    """Puts the full names of sets and groups into a finding.
+def in_words(claim: str) -> str:
+    """A finding with the full name of the group of distances that it begins with.
 
-    >>> in_words("multi-rare: more patients improve than worsen")
-    'GMDB-Multi-Rare: more patients improve than worsen'
-    >>> in_words("freq +3.27, rare -0.14")
-    'GMDB-Freq +3.27, GMDB-Rare -0.14'
+    >>> in_words("intra-rare: mean of distances")
+    'Intra-disorder, rare: mean of distances'
     """
-    names = SET_NAMES | GROUP_NAMES
-    short = "|".join(sorted(names, key=len, reverse=True))
-    worded = re.sub(rf"(?<![\w-])({short})(?=: | [+-]\d)", lambda found: names[found[0]], text)
+    group, colon, rest = claim.partition(": ")
+    worded = f"{GROUP_NAMES.get(group, group)}{colon}{rest}"
     return worded[:1].upper() + worded[1:]
 
 
@@ -207,3 +211,47 @@ def _text(field: str, value: Any) -> str:
         return p_value_text(value)
     signed = "+" if field.startswith(SIGNED) else ""
     return f"{value:{signed}.{3 if field in THREE_DIGITS else 2}f}"
+
+
+def _fields(line: NamedTuple | None) -> dict[str, Any]:
+    return line._asdict() if line else {}
+
+
+def _best_lambda(row: BestLambda) -> dict[str, Any]:
+    printed = published.BEST_LAMBDA[row.set]
+    return {
+        "centroid_weight": printed.centroid_weight,
+        "cost_of_chosen": f"{'' if row.set == 'multi-rare' else 'at most '}{printed.cost_of_chosen}",
+        "plateau_spread": f"at most {published.PLATEAU_SPREAD}",
+        "largest_fall": "none" if row.set.endswith("rare") else None,
+    }
+
+
+def _images_used(row: ImagesUsed) -> dict[str, Any]:
+    second = row[:3] == ("multi-freq", 2, 2) and row.approach != "single image"
+    return {"gain_top1": "roughly {:g} to {:g}".format(*published.SECOND_IMAGE_GAIN)} if second else {}
+
+
+def _oracle(row: OracleLine) -> dict[str, Any]:
+    if method := APPROACHES.get(row.approach):
+        return _fields(published.ACCURACY[row.set].get((method.fusion, row.score)))
+    return _fields(published.ORACLE.get(row.set)) if row.score == "nearest" else {}
+
+
+# what the paper prints for a row, by field: numbers, or words where it gives a bound or a range
+PRINTED: dict[type, Callable[[Any], dict[str, Any]]] = {
+    Result: lambda row: _fields(published.published_accuracy(row.set, row.method)) if row.gallery == "unified" else {},
+    SplitLine: lambda row: (
+        published.SPLITS[row.part]._asdict() | {"images_per_patient": published.IMAGES_PER_PATIENT.get(row.part)}
+    ),
+    Change: lambda row: published.RANK_CHANGE.get((row.set, row.stage), {}),
+    Group: lambda row: published.DISTANCES[row.group],
+    # the study stands beside the last release
+    Growth: lambda row: {} if row.released else published.SPLITS["total"]._asdict(),
+    BestOnValidation: lambda row: {"centroid_weight": published.BEST_ON_VALIDATION[row.measure]},
+    CentroidGain: lambda _: {"mean_gain": "{:.2f} to {:.2f}".format(*published.PATIENT_OVER_IMAGE_WEIGHTED)},
+    BestLambda: _best_lambda,
+    ImagesUsed: _images_used,
+    OracleLine: _oracle,
+    Correlation: lambda row: {"rho": published.CONFOUNDERS.get((row.set, row.variable))},
+}

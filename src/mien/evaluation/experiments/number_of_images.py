@@ -50,7 +50,7 @@ def run(context: ExperimentContext) -> Tables:
     """Nearest-image retrieval in the unified gallery, the mean over random subsets of each patient's images."""
     drawn = _draw(context)
     folds = [
-        EvaluatedFold(*fold.galleries, *(drawn[id(patients)].subsets for patients in fold.patients.values()))
+        EvaluatedFold(fold.galleries, {part: drawn[id(patients)].subsets for part, patients in fold.patients.items()})
         for fold in context.comparison.folds
     ]
     methods = tuple(APPROACHES.values())

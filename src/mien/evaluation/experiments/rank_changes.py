@@ -81,7 +81,10 @@ def mean_ranks(folds: Sequence[Ranks], *, censored_at: int | None = None) -> Flo
 
 def _compare(test_set: SetName, stage: str, folds: list[Ranks], baseline: list[Ranks]) -> tuple[Ints, Change]:
     median = float(np.median(mean_ranks(folds)))
-    censored, uncensored = (_signs(folds, baseline, censored_at) for censored_at in (CENSORED_AT, None))
+    censored, uncensored = (  # -1 where a patient ranks better than with the baseline, 1 where worse
+        np.sign(mean_ranks(folds, censored_at=most) - mean_ranks(baseline, censored_at=most)).astype(np.intp)
+        for most in (CENSORED_AT, None)
+    )
     has_one_image = np.array([len(patient.images) == 1 for fold in folds for patient in fold.patients])
     return censored, Change(
         test_set,
@@ -94,12 +97,6 @@ def _compare(test_set: SetName, stage: str, folds: list[Ranks], baseline: list[R
         median_rank=None if median >= MISSED else median,
         unchanged_with_one_image=_percent(has_one_image[censored == 0]) if (censored == 0).any() else None,
     )
-
-
-def _signs(folds: list[Ranks], baseline: list[Ranks], censored_at: int | None) -> Ints:
-    """-1 where a patient ranks better than with the baseline, 1 where worse."""
-    signs = np.sign(mean_ranks(folds, censored_at=censored_at) - mean_ranks(baseline, censored_at=censored_at))
-    return signs.astype(np.intp)
 
 
 def _percent(which: Bools) -> float:

@@ -29,7 +29,7 @@ def draw(tables: Tables) -> Figure:
         colour, name = COLOURS[group.group], NAMES[group.group].replace("-\n", "-").replace("\n", " ")
         axis.plot(distances, heights, color=colour, linewidth=1.8, label=name)
         axis.fill_between(distances, heights, color=colour, alpha=0.15, linewidth=0)
-        axis.axvline(DISTANCES[group.group].mean, color=colour, linestyle=":", linewidth=1)
+        axis.axvline(DISTANCES[group.group]["mean"], color=colour, linestyle=":", linewidth=1)
     axis.plot([], [], ":", color=PALE, linewidth=1, label="Mean printed in the paper")
     axis.set(title="Pairs of photos in the gallery", xlabel="Cosine distance (0: alike)", ylabel="Density")
     farthest = max(point.distance for point in densities if point.density > 0.001 * highest)

@@ -82,7 +82,7 @@ def _published(axis: Axes, place: int, bottoms: Mapping[str, float], change: Cha
     """What the paper prints of the full method, at the right of the bars."""
     for state in ("improved", "worsened"):
         height = bottoms[state] + getattr(change, state) / 2
-        text = f"paper\n{getattr(RANK_CHANGE[change.set], state)}"
+        text = f"paper\n{RANK_CHANGE[change.set, change.stage][state]}"
         axis.text(place + HALF_WIDTH + 0.03, height, text, va="center", fontsize=7, color=PALE)
 
 
