@@ -261,7 +261,8 @@ class Searcher:
         centroid = to_centroids.swapaxes(1, 2).astype(np.float64).clip(0, FARTHEST)
         counts = gallery.images_of_disorder, gallery.patients_of_disorder, slots
         images, patients, neighbours = (np.tile(of, (len(rows), 1)) for of in counts)
-        for (query, disorder_id), total in added_up(part.left for part in parts).items():
+        left = added_up(part.left for part in parts) if any(question.own_patients) else {}
+        for (query, disorder_id), total in left.items():
             own = question.own_patients[query].values()
             lost = [images_of[disorder_id] for images_of in own if disorder_id in images_of]
             place = np.flatnonzero(question.query_of_probe == query), gallery.place_of_disorder[disorder_id]
