@@ -7,6 +7,7 @@ each as a random direction; in so few dimensions, disorders are alike to differe
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +23,12 @@ import numpy as np
 
 from mien.answers.ranking import rank
 from mien.benchmark.measure import Line, megabytes
-from mien.core.arrays import Float32s, Ints
+from mien.core.arrays import Float32s, Ints, Rows
 from mien.core.cohort import Query
 from mien.core.embeddings import Encoder
+from mien.core.index import GalleryIndex, RoundedRows, matrices_of
 from mien.core.roster import Label, Roster
-from mien.storage.index_files import read_index, write_index
+from mien.storage.index_files import FileRows, read_index, write_index
 
 IMAGES = 500_000
 SIZES = 4  # an eighth, a quarter, a half, all
@@ -51,7 +54,9 @@ class Measured(NamedTuple):
 def large_benchmarks(size: float) -> Iterator[Line]:
     """A share of half a million simulated images of an eighth of GM-Arc's dimensions."""
     disorders = max(1, round(size * IMAGES / (8 * IMAGES_PER_DISORDER))) * 8
-    sizes = [_measured((disorders >> halvings) * IMAGES_PER_DISORDER) for halvings in reversed(range(SIZES))]
+    with tempfile.TemporaryDirectory() as folder:
+        _write(Path(folder), disorders * IMAGES_PER_DISORDER)
+        sizes = [_measured(folder, disorders >> halvings) for halvings in reversed(range(SIZES))]
     for one in sizes:
         what = f"rank one patient (median of {PATIENTS}) against {one.images:,} images on disk"
         yield Line(what, one.ranking, "reading their float32 file once", one.reading, "≤ 0.4")
@@ -64,20 +69,18 @@ def large_benchmarks(size: float) -> Iterator[Line]:
     yield Line(what, sizes[-1].peak, "their file", rows / 1e6, "", "MB")
 
 
-def _measured(images: int) -> Measured:
-    """Writes the index of a gallery of so many images, which exist nowhere else, and has it measured."""
+def _measured(folder: str, disorders: int) -> Measured:
+    command = [sys.executable, "-m", "mien.benchmark.large", folder, str(disorders)]
+    return Measured(*json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))  # noqa: S603 our own
+
+
+def _write(folder: Path, images: int) -> None:
+    """The index of a gallery of so many images, which exist nowhere else."""
 
     def read(rows: Ints) -> Float32s:
         return simulated_photos(int(rows[0]) // IMAGES_PER_DISORDER, rows // IMAGES_PER_PATIENT)
 
-    labels = [
-        Label(f"i{image:07}", f"p{image // IMAGES_PER_PATIENT:07}", f"d{image // IMAGES_PER_DISORDER:05}")
-        for image in range(images)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        write_index(Path(folder), GENERATION, FINGERPRINT, Roster.of_labels(labels), ENCODER, read)
-        command = [sys.executable, "-m", "mien.benchmark.large", folder]
-        return Measured(*json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))  # noqa: S603 our own
+    write_index(folder, GENERATION, FINGERPRINT, Roster.of_labels(islice(_labels(), images)), ENCODER, read)
 
 
 def simulated_photos(disorder: int, patients: Ints) -> Float32s:
@@ -93,8 +96,8 @@ def simulated_photos(disorder: int, patients: Ints) -> Float32s:
     return (drawn(DISORDER_SHARE, 1) + of_patient + of_photo).repeat(ENCODER.representations, axis=1)
 
 
-def _measure(folder: Path) -> Measured:
-    index = read_index(folder, GENERATION, FINGERPRINT)
+def _measure(folder: Path, disorders: int) -> Measured:
+    index = _first(read_index(folder, GENERATION, FINGERPRINT), disorders)
     exact, rounded = (folder / f"index-{GENERATION}.image_{kind}" for kind in ("rows", "codes"))
     queries = [Query.of(simulated_photos(number, np.array([IMAGES]))) for number in range(PATIENTS)]
     index.roster.patient_of_id, index.roster.image_of_id  # noqa: B018 who is there, before anybody asks
@@ -102,9 +105,29 @@ def _measure(folder: Path) -> Measured:
     ranking, reading = [], []
     for _ in range(RUNS):
         ranking.append([_seconds_from_disk([exact, rounded], partial(rank, index, query)) for query in queries])
-        reading.append(_seconds_from_disk([exact], partial(_read, exact)))
+        reading.append(_seconds_from_disk([exact], partial(_read, exact, index)))
     of_patients = np.min(ranking, axis=0)
     return Measured(len(index.images), float(np.median(of_patients)), min(reading), before, megabytes("VmHWM"))
+
+
+def _first(index: GalleryIndex, disorders: int) -> GalleryIndex:
+    """The gallery of the first disorders alone: their images stand first."""
+
+    def first(rows: Rows, count: int) -> Rows:
+        return FileRows(rows.path, (count, *rows.shape[1:]), rows.dtype) if isinstance(rows, FileRows) else rows[:count]
+
+    images = disorders * IMAGES_PER_DISORDER
+    roster, rows = Roster.of_labels(islice(_labels(), images)), index.images
+    exact, codes, rounding = (first(each, images) for each in (rows.exact, rows.codes, rows.rounding))
+    counts = {name: shape[0] for name, shape, _ in matrices_of(images, disorders, index.encoder)}
+    others = {name: first(each, counts[name]) for name, each in index.others.items()}
+    return GalleryIndex(roster, index.encoder, RoundedRows(exact, codes, rounding, rows.alike), others)
+
+
+def _labels() -> Iterator[Label]:
+    """As many as one wants."""
+    for image in count():
+        yield Label(f"i{image:07}", f"p{image // IMAGES_PER_PATIENT:07}", f"d{image // IMAGES_PER_DISORDER:05}")
 
 
 def _seconds_from_disk(files: Sequence[Path], action: Callable[[], object]) -> float:
@@ -118,12 +141,13 @@ def _seconds_from_disk(files: Sequence[Path], action: Callable[[], object]) -> f
     return time.perf_counter() - start
 
 
-def _read(file: Path) -> None:
-    buffer = bytearray(BYTES_AT_A_TIME)
+def _read(file: Path, index: GalleryIndex) -> None:
+    buffer = memoryview(bytearray(BYTES_AT_A_TIME))
+    left = 4 * math.prod(index.images.exact.shape)
     with file.open("rb", buffering=0) as opened:
-        while opened.readinto(buffer):
-            pass
+        while left > 0:
+            left -= opened.readinto(buffer[: min(left, len(buffer))]) or left
 
 
 if __name__ == "__main__":
-    json.dump(_measure(Path(sys.argv[1])), sys.stdout)
+    json.dump(_measure(Path(sys.argv[1]), int(sys.argv[2])), sys.stdout)
