@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mien.core.centroids import disorder_sum
+from mien.core.centroids import CENTROID_OF_KIND, image_weighted_centroid
 from mien.core.embeddings import mean_cosine_distance, unit_rows
 from mien.core.method import fuse_distances, fuse_embeddings
 from mien.core.scores.hybrid import hybrid_distance
 from mien.core.scores.nearest import nearest_distance
-from mien.core.scores.proportional import means_of_nearest, neighbours_counted
+from mien.core.scores.proportional import neighbours_counted, proportional_nearest_distance
 from mien.evaluation.outcomes import MISSED, mean_per_disorder, patient_outcomes, true_ranks, true_ranks_in_lists
 
 import oracle
@@ -39,13 +39,13 @@ def test_centroids_are_the_means_of_plain_loops(rng):
         means = [oracle.mean([e for owner, e in images if owner == patient_id]) for patient_id in patients]
         rows = roster.images_with(place)
         for kind, expected in (("image", oracle.mean([e for _, e in images])), ("patient", oracle.mean(means))):
-            found = disorder_sum(cohort.embeddings[rows], roster.patient_of_image[rows], kind).mean
+            found = CENTROID_OF_KIND[kind](cohort.embeddings[rows], roster.patient_of_image[rows]).mean
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_centroids_are_raw_means_and_long_vectors_weigh_more():
     images = np.array([[[8.0, 0.0]], [[0.0, 1.0]]])
-    np.testing.assert_array_equal(disorder_sum(images, np.array([0, 1]), "image").mean, [[4.0, 0.5]])
+    np.testing.assert_array_equal(image_weighted_centroid(images, np.array([0, 1])).mean, [[4.0, 0.5]])
 
 
 def test_fusing_one_image_changes_no_bit(rng):
@@ -87,7 +87,7 @@ def test_whole_shares_never_round_up(thousandths, images):
 def test_alpha_one_is_the_mean_and_a_small_alpha_the_nearest(rng):
     distances, first, sizes = rng.random((4, 9)), np.array([0, 2, 3]), np.array([2, 1, 6])
     counts = [neighbours_counted(sizes, alpha) for alpha in (1.0, 0.01)]
-    everything, few = means_of_nearest(distances, first, counts)
+    everything, few = proportional_nearest_distance(distances, first, counts)
     means = [distances[:, :2].mean(axis=1), distances[:, 2], distances[:, 3:].mean(axis=1)]
     np.testing.assert_allclose(everything, np.stack(means, axis=1), rtol=1e-12)
     np.testing.assert_array_equal(few, nearest_distance(distances, first))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from mien.core.embeddings import unit_rows
 from mien.core.roster import run_starts
 
 Key = TypeVar("Key", bound=Hashable)
-Added = TypeVar("Added", bound=Any)
 
 CentroidKind = Literal["image", "patient"]
 
@@ -57,9 +56,9 @@ class ExactSum:
         return unit_rows(self.mean[np.newaxis])
 
 
-def added_up(parts: Iterable[Mapping[Key, Added]]) -> dict[Key, Added]:
-    """What parts of a gallery say of some groups, put together: sums, or something else with a `plus`."""
-    joined: dict[Key, Added] = {}
+def added_up(parts: Iterable[Mapping[Key, ExactSum]]) -> dict[Key, ExactSum]:
+    """The sums of some groups over all parts of a gallery."""
+    joined: dict[Key, ExactSum] = {}
     for part in parts:
         for group, of_part in part.items():
             joined[group] = joined[group].plus(of_part) if group in joined else of_part
@@ -84,15 +83,22 @@ def group_means(values: Floats, first_of_group: Ints) -> Float64s:
     return sums
 
 
-def disorder_sum(embeddings: Floats, patient_of_row: Ints, kind: CentroidKind) -> ExactSum:
-    """What a disorder's centroid is the mean of: images (eq:centroid-img), or the means of patients (eq:centroid-pat).
+def image_weighted_centroid(embeddings: Floats, _patient_of_row: Ints) -> ExactSum:
+    """The mean of a disorder's images (eq:centroid-img)."""
+    return ExactSum.of(embeddings)  # raw: the paper averages without normalising, so long vectors weigh more
 
-    Rows are sorted by patient.
+
+def patient_weighted_centroid(embeddings: Floats, patient_of_row: Ints) -> ExactSum:
+    """The mean of a disorder's patients, each the mean of their images (eq:centroid-pat). Rows are sorted by patient.
 
     >>> rows = np.array([[[1.0]], [[1.0]], [[4.0]]])  # two images of one patient, one of another
-    >>> [disorder_sum(rows, np.array([0, 0, 1]), kind).mean.item() for kind in ("image", "patient")]
+    >>> [centroid(rows, np.array([0, 0, 1])).mean.item() for centroid in CENTROID_OF_KIND.values()]
     [2.0, 2.5]
     """
-    # raw means: the paper averages without normalising, so long vectors weigh more
-    each = group_means(embeddings, np.flatnonzero(run_starts(patient_of_row))) if kind == "patient" else embeddings
-    return ExactSum.of(each)
+    return ExactSum.of(group_means(embeddings, np.flatnonzero(run_starts(patient_of_row))))
+
+
+CENTROID_OF_KIND: dict[CentroidKind, Callable[[Floats, Ints], ExactSum]] = {
+    "image": image_weighted_centroid,
+    "patient": patient_weighted_centroid,
+}

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mien.core.arrays import Float32s, Float64s, Floats, Int8s, Ints, Rows
-from mien.core.centroids import CentroidKind, ExactSum, disorder_sum
+from mien.core.centroids import CENTROID_OF_KIND, CentroidKind, ExactSum
 from mien.core.embeddings import VIEWS, Encoder, embedding_lengths, unit_rows
 from mien.core.roster import Roster
 from mien.errors import EmptyGalleryError
@@ -250,7 +250,7 @@ class GalleryIndex:
 
     def sum_of_images(self, images: Ints, kind: CentroidKind) -> ExactSum:
         """The same for a disorder of which only some images are there, sorted by patient."""
-        return disorder_sum(self.raw_embeddings(images), self.roster.patient_of_image[images], kind)
+        return CENTROID_OF_KIND[kind](self.raw_embeddings(images), self.roster.patient_of_image[images])
 
     def raw_embeddings(self, images: Ints) -> Float64s:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
@@ -300,8 +300,8 @@ def build_index(
         matrices["image_rows"][images] = exact
         matrices["image_codes"][images], matrices["image_rounding"][images] = rounded(exact, alike)
         matrices["image_lengths"][images] = embedding_lengths(raw)
-        for kind in get_args(CentroidKind):
-            total = disorder_sum(raw, roster.patient_of_image[images], kind)
+        for kind, centroid in CENTROID_OF_KIND.items():
+            total = centroid(raw, roster.patient_of_image[images])
             matrices[f"{kind}_centroid_rows"][disorder] = total.unit_row
             matrices[f"{kind}_sums"][disorder] = total.high.reshape(-1), total.low.reshape(-1)
     return GalleryIndex.of(roster, encoder, alike, matrices)

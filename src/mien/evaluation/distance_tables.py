@@ -14,7 +14,7 @@ from mien.core.cohort import Encodings
 from mien.core.gallery_parts import Parts
 from mien.core.method import Method, fuse_distances
 from mien.core.scores import Evidence
-from mien.core.scores.proportional import means_of_nearest
+from mien.core.scores.proportional import proportional_nearest_distance
 from mien.evaluation.evaluated_patients import EvaluatedPatient
 from mien.evaluation.gallery_images import DECIMALS, IMAGES_PER_BLOCK, GalleryImages, Groups, joined_distances
 from mien.evaluation.outcomes import true_ranks_in_lists
@@ -129,7 +129,11 @@ class Comparer:
         row_of_probe = {probe: row for row, probe in enumerate(probes)}
         gallery_images, gallery_patients = self.groups.sizes[groups], self.groups.patients[groups]
         counts = [of_all[groups] for of_all in self.neighbours]
-        means = means_of_nearest(found.each, np.cumsum(gallery_images) - gallery_images, counts) if counts else []
+        means = (
+            proportional_nearest_distance(found.each, np.cumsum(gallery_images) - gallery_images, counts)
+            if counts
+            else []
+        )
         by_counts = {of.tobytes(): mean.round(DECIMALS) for of, mean in zip(counts, means, strict=True)}
         return DistanceTable(row_of_probe, gallery_images, gallery_patients, found.nearest, centroid, by_counts)
 

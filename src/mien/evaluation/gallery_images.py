@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mien.core.arrays import Float32s, Float64s, Ints
-from mien.core.centroids import CentroidKind, ExactSum, disorder_sum
+from mien.core.centroids import CENTROID_OF_KIND, CentroidKind, ExactSum
 from mien.core.cohort import Encodings
 from mien.core.embeddings import unit_rows
 from mien.core.roster import Label, Roster, run_starts
@@ -110,7 +110,7 @@ class GalleryImages:
         """The sums that make the groups' centroids, over the images that are here."""
         starts, ends = (np.searchsorted(self.group_of_label, groups, side) for side in ("left", "right"))
         return {
-            group: disorder_sum(self._raw(self.image_of_label[start:end]), self.patient_of_label[start:end], kind)
+            group: CENTROID_OF_KIND[kind](self._raw(self.image_of_label[start:end]), self.patient_of_label[start:end])
             for group, start, end in zip(groups.tolist(), starts.tolist(), ends.tolist(), strict=True)
             if start < end
         }

@@ -24,10 +24,10 @@ def neighbours_counted(images_of_disorder: Ints, alpha: float) -> Ints:
     return np.array(counts, dtype=np.intp)
 
 
-def means_of_nearest(image_distances: Floats, first_image: Ints, counts: Sequence[Ints]) -> list[Floats]:
+def proportional_nearest_distance(image_distances: Floats, first_image: Ints, counts: Sequence[Ints]) -> list[Floats]:
     """Means over the nearest images of each disorder (supp:eq:propnn), for several numbers of them in one sorting.
 
-    >>> [half] = means_of_nearest(np.array([[0.4, 0.2, 0.9, 0.6]]), np.array([0]), [np.array([2])])
+    >>> [half] = proportional_nearest_distance(np.array([[0.4, 0.2, 0.9, 0.6]]), np.array([0]), [np.array([2])])
     >>> half.round(6).tolist()
     [[0.3]]
     """

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 
 from mien.answers.ranking import rank
 from mien.core.arrays import Ints
-from mien.core.centroids import disorder_sum
+from mien.core.centroids import patient_weighted_centroid
 from mien.core.cohort import Cohort, Query
 from mien.core.embeddings import unit_rows
 from mien.core.method import BASELINE, FULL, Method
@@ -94,7 +94,7 @@ def _overview(gallery: Cohort, query: Query, true_disorder: str, shown: int) -> 
         images = gallery.roster.images_with(disorder)
         units, patients = unit_rows(gallery.embeddings[images]), gallery.roster.patient_of_image[images]
         rows.append(units)
-        centroids.append(disorder_sum(units, patients, "patient").mean[np.newaxis])
+        centroids.append(patient_weighted_centroid(units, patients).mean[np.newaxis])
         disorder_id, image_ids = gallery.roster.disorders[disorder].disorder_id, gallery.roster.image_ids
         points += [("gallery image", disorder_id, image_ids[image] in nearest) for image in images.tolist()]
     points += [("centroid", disorder_id, False) for disorder_id in dict.fromkeys(point[1] for point in points)]

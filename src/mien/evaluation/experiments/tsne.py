@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
-from mien.core.centroids import disorder_sum
+from mien.core.centroids import patient_weighted_centroid
 from mien.core.embeddings import unit_rows
 from mien.core.roster import Roster
 from mien.evaluation.experiment_context import ExperimentContext, Tables
@@ -44,7 +44,7 @@ def run(context: ExperimentContext) -> Tables:
     for place, disorder in enumerate(chosen):
         images = roster.images_with(int(disorder))
         raw = study.encodings.embeddings[[study.row_of_image[roster.image_ids[image]] for image in images]]
-        rows += [unit_rows(raw), disorder_sum(raw, roster.patient_of_image[images], "patient").unit_row]
+        rows += [unit_rows(raw), patient_weighted_centroid(raw, roster.patient_of_image[images]).unit_row]
         name = roster.disorders[disorder]
         cohort = "most frequent" if place < len(most) else "less frequent"
         points += [(name.disorder_id, name.name, cohort, kind) for kind in ["image"] * len(raw) + ["centroid"]]
