@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from mien.core.arrays import Bools, Float32s, Float64s, Ints
-from mien.core.centroids import CentroidKind, ExactSum, added_up
+from mien.core.centroids import CENTROID_OF_KIND, CentroidKind, ExactSum, added_up
 from mien.core.cohort import Query
 from mien.core.embeddings import Encoder
 from mien.core.index import GalleryIndex, measured_rounding, scan
@@ -250,7 +250,8 @@ def _left_of_disorders(
             images = roster.images_with(roster.disorder_of_id[disorder_id])
             kept = images[~np.isin(roster.patient_of_image[images], own[query])]
             if len(kept):
-                yield (query, disorder_id), index.sum_of_images(kept, question.centroid)
+                centroid = CENTROID_OF_KIND[question.centroid]
+                yield (query, disorder_id), centroid(index.raw_embeddings(kept), roster.patient_of_image[kept])
 
 
 def _own(index: GalleryIndex, query: Query) -> set[int]:

@@ -248,10 +248,6 @@ class GalleryIndex:
         counts = self.roster.images_of_disorder if kind == "image" else self.roster.patients_of_disorder
         return ExactSum(high, low, int(counts[disorder]))
 
-    def sum_of_images(self, images: Ints, kind: CentroidKind) -> ExactSum:
-        """The same for a disorder of which only some images are there, sorted by patient."""
-        return CENTROID_OF_KIND[kind](self.raw_embeddings(images), self.roster.patient_of_image[images])
-
     def raw_embeddings(self, images: Ints) -> Float64s:
         """Embeddings as they were before they became unit rows, but for float32 rounding."""
         representations = self.encoder.representations
