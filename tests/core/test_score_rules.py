@@ -34,6 +34,26 @@ def written_to(evidence):
             "looks at other queries or disorders",
         ),
         "by rank": (lambda: Score("s", lambda e: e.nearest.argsort(axis=-1)), "looks at other queries or disorders"),
+        "share of the largest": (
+            lambda: Score("s", lambda e: e.nearest + e.gallery_patients / e.gallery_patients.max()),
+            "looks at other queries or disorders",
+        ),
+        "of the farthest": (
+            lambda: Score("s", lambda e: e.nearest / (1 + e.nearest.max(axis=-1, keepdims=True)) + e.centroid),
+            "looks at other queries or disorders",
+        ),
+        "neighbours by the largest": (
+            lambda: Score("s", lambda e: e.nearest_mean, neighbours=lambda n: np.ceil(3 * n / n.max())),
+            "neighbours looks at other disorders",
+        ),
+        "neighbours write": (
+            lambda: Score("s", lambda e: e.nearest_mean, neighbours=lambda n: np.minimum(n, 2, out=n)),
+            "cannot be computed: ValueError: output array is read-only",
+        ),
+        "none": (lambda: Score("s", lambda e: e.nearest_mean, neighbours=lambda n: 0 * n), "at least 1"),
+        "one for all": (lambda: Score("s", lambda e: e.nearest_mean, neighbours=lambda n: 3), "for each number"),
+        "text": (lambda: Method(score=Score("s", mixed, (WEIGHT,)), w="1"), "w is '1': it must be a number"),
+        "objects": (lambda: Score("s", lambda e: np.array([None, "1"])), "cannot be computed"),
         "writes": (lambda: Score("s", written_to), "cannot be computed: ValueError: assignment destination"),
         "one parameter": (lambda: Score("s", mixed, WEIGHT), "parameters is a tuple"),
         "a list": (lambda: Score("s", mixed, [WEIGHT]), "parameters is a tuple"),
@@ -78,6 +98,69 @@ def test_a_score_without_a_number_for_this_gallery_is_refused_and_drops_no_disor
     score = Score("gap", lambda of: np.where(of.gallery_images == images, np.nan, of.nearest), centroid=None)
     with pytest.raises(MienError, match="'gap' gives no number for a disorder of this gallery"):
         rank(cohort, Query.of(random_query_arrays(rng, cohort, 1)), Method(score=score), top=top)
+
+
+def by_table(evidence):
+    return evidence.nearest + np.vectorize({1: 0.0, 4: 0.1, 300: 0.2}.__getitem__)(evidence.gallery_images)
+
+
+def by_image_table(images):
+    return np.array(
+        [1 + (image > 5) if image in {1, 2, 3, 5, 10, 30, 100, 300, 1000} else {}[image] for image in images]
+    )
+
+
+@pytest.mark.parametrize(
+    "score",
+    [Score("table", by_table, centroid=None), Score("table", lambda e: e.nearest_mean, neighbours=by_image_table)],
+)
+def test_a_score_that_raises_with_this_gallerys_numbers_is_refused_by_name(rng, score):
+    cohort = random_cohort(rng, disorders=9, most_patients=9)
+    with pytest.raises(MienError, match="'table' cannot be computed: KeyError"):
+        rank(cohort, Query.of(random_query_arrays(rng, cohort, 1)), Method(score=score))
+    with pytest.raises(MienError, match="'table' cannot be computed: KeyError"):
+        evaluate(cohort, Method(score=score), against=BASELINE, folds=2)
+
+
+@pytest.mark.parametrize(
+    ("usual", "same"),
+    [
+        (BASELINE, Score("list", lambda e: e.nearest.tolist(), centroid=None)),
+        (BASELINE, Score("no centroid", lambda e: np.fmin(e.nearest, e.centroid), centroid=None)),
+        (
+            Method("none", "proportional", alpha=1),
+            Score("all", lambda e: e.nearest_mean, centroid=None, neighbours=lambda images: images * 1e30),
+        ),
+    ],
+)
+def test_what_a_score_need_not_know_makes_no_difference(rng, usual, same):
+    cohort = random_cohort(rng, disorders=5, most_patients=5)
+    query = Query.of(random_query_arrays(rng, cohort, 2))
+    for top in (2, None):
+        assert rank(cohort, query, Method("none", same), top=top) == rank(cohort, query, usual, top=top)
+    found = evaluate(cohort, Method("none", same), against=usual, folds=2)
+    assert [result.delta_top1 for result in found] == [0] * len(found)
+
+
+def test_a_score_that_writes_only_where_it_can_changes_nothing(rng):
+    def writes(evidence):
+        if evidence.nearest.flags.writeable:
+            evidence.nearest[...] *= 2
+        return 1.0 * evidence.nearest
+
+    cohort = random_cohort(rng, disorders=5)
+    query = Query.of(random_query_arrays(rng, cohort, 2))
+    assert rank(cohort, query, Method("none", Score("writes", writes, centroid=None))) == rank(cohort, query, BASELINE)
+
+
+def test_distances_are_at_most_two(rng):
+    row = rng.standard_normal((1, 3, 8))
+    ids = {"image_ids": ["1", "2"], "patient_ids": ["p", "q"], "disorder_ids": ["A", "B"]}
+    cohort = Cohort.of(np.concatenate([-row, -2 * row]), **ids)
+    angle = Score("angle", lambda evidence: np.arccos(1 - evidence.nearest), centroid=None)
+    for top in (1, None):
+        [ranking] = rank(cohort, Query.of(row), Method(score=angle), top=top)
+        assert ranking.disorders[0].distance == pytest.approx(np.pi)
 
 
 def test_it_is_refused_in_an_evaluation_too(rng):

@@ -103,7 +103,7 @@ def pair_distances(rows: Float32s, others: Float32s) -> Float64s:
     Equal rows give equal distances, whatever stands beside them.
     """
     distances: Float64s = 1 - np.vecdot(rows, others).astype(np.float64)
-    return np.maximum(distances, 0, out=distances)  # rounding must not make a photo closer than itself
+    return distances.clip(0, 2, out=distances)  # rounding must not make a photo closer than itself
 
 
 def product_bounds(rows: Float32s, probes: Float32s) -> Float32s:

@@ -101,21 +101,18 @@ class Method:
 
     def distance(self, evidence: Evidence) -> Floats:
         """The distances by which disorders are ranked."""
-        return self.scoring.combine(evidence, **self._arguments)
+        return self.scoring.distances(evidence, self._arguments)
 
     def require_rising(self, low: Floats, high: Floats) -> None:
         """Refuses a score that breaks its rules where it was not tried out: with this gallery's numbers, say."""
-        if not np.isfinite(low).all() or (low > high + ROUNDING * np.abs(high)).any():
+        if not np.isfinite([low, high]).all() or (low > high + ROUNDING * np.abs(high)).any():
             raise InvalidMethodError(
                 f"score {self.score!r} gives no number for a disorder of this gallery, or falls when a distance rises"
             )
 
     def neighbours(self, images_of_disorder: Ints) -> Ints:
-        """How many of a disorder's nearest images count, one at least and all at most."""
-        if self.scoring.neighbours is None:
-            return np.minimum(1, images_of_disorder)
-        counted = np.asarray(self.scoring.neighbours(images_of_disorder, **self._arguments)).astype(np.intp)
-        return np.minimum(np.maximum(counted, 1), images_of_disorder)
+        """How many of a disorder's nearest images count, all at most."""
+        return np.minimum(self.scoring.counted(images_of_disorder, self._arguments), images_of_disorder).astype(np.intp)
 
     def as_dict(self) -> dict[str, str | float]:
         """The method as plain values, only those that it uses."""

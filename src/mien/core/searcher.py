@@ -45,7 +45,7 @@ from mien.core.roster import places_in_runs, run_starts
 from mien.core.scores import DISTANCES, Evidence
 from mien.errors import EmptyGalleryError
 
-FARTHEST = 3.0  # no distance is above two, but for rounding; a disorder without images is as far away as this
+FARTHEST = 2.0  # of distances
 BOUNDS_AT_A_TIME = 1 << 23  # probes times images: 32 MB for each of a few arrays
 EVIDENCE_AT_A_TIME = 1 << 20  # probes times disorders
 CENTROIDS_AT_A_TIME = 64  # whose sums are put together: 6 MB from each part
@@ -95,7 +95,7 @@ class ScannedGallery(NamedTuple):
 
         The latter are those whose upper bounds are the smallest: likely ones.
         """
-        bounds = np.broadcast_to(method.distance(self.bounds), (2, *self.there.shape))
+        bounds = method.distance(self.bounds)
         method.require_rising(*bounds[:, self.there])
         first_probe = self.question.first_probe
         low, high = (fuse_distances(np.where(self.there, bound, np.inf), first_probe) for bound in bounds)
@@ -272,12 +272,14 @@ class Searcher:
             centroid[:, *place] = pair_distances(total.unit_row.astype(np.float32), rows[place[0]])
         of_slots = self._merged([part.bounds for part in parts], slots)
         first_slot = np.cumsum(slots) - slots
+        there = np.isfinite(of_slots[0][:, first_slot])
+        of_slots.clip(0, FARTHEST, out=of_slots)
         nearest = of_slots[..., first_slot]
         means = _means(of_slots, slots, neighbours)
         bounds = Evidence(nearest, means, centroid, images, patients, question.photos[:, np.newaxis])
         last = np.take_along_axis(of_slots[1], first_slot + neighbours - 1, axis=1)
         threshold = np.nextafter(last.astype(np.float32), np.float32(np.inf))
-        return ScannedGallery(question, parts, bounds, nearest[0] < FARTHEST, neighbours, threshold)
+        return ScannedGallery(question, parts, bounds, there, neighbours, threshold)
 
     def _merged(self, bounds: Sequence[Float32s], slots: Ints) -> Float64s:
         """Bounds (2, probes, slots) for the whole gallery, from those (2, slots, probes) of each part."""
@@ -289,7 +291,7 @@ class Searcher:
             order = np.argsort(disorder_of_slot, kind="stable")
             first = np.searchsorted(disorder_of_slot[order], np.arange(len(slots)))
             merged = smallest_of_runs(np.concatenate(bounds, axis=1)[:, order], first, slots)
-        return merged.swapaxes(1, 2).astype(np.float64).clip(0, FARTHEST)
+        return merged.swapaxes(1, 2).astype(np.float64)
 
     def _shortlist(self, scanned: ScannedGallery, method: Method, top: int | None) -> tuple[ScannedGallery, Bools]:
         """What a scan found, and which disorders (queries, disorders) can be among the first `top` of a query."""
@@ -335,7 +337,7 @@ class Searcher:
         nearest, mean, centroid = (of[0, probe, disorder] for of in (found.nearest, found.nearest_mean, found.centroid))
         images, patients = (of[probe, disorder] for of in (found.gallery_images, found.gallery_patients))
         evidence = Evidence(nearest, mean, centroid, images, patients, photos)
-        scored = np.asarray(method.distance(evidence))
+        scored = method.distance(evidence)
         method.require_rising(scored, scored)
         return scored, evidence, who
 

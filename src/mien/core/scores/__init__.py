@@ -52,7 +52,7 @@ def score_named(name: str) -> Score:
     except SyntaxError as error:
         where = f"{error.filename}, line {error.lineno}"
         raise InvalidMethodError(f"no score at {name!r}: {where} is not Python: {error.msg}") from error
-    except Exception as error:  # whatever the module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
         missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
         advice = ": is the package installed, or on PYTHONPATH?" if missing else ""
         if "/" in module or module.startswith("."):

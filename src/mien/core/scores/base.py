@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 from zlib import crc32
 
 import numpy as np
@@ -54,6 +54,8 @@ class Parameter:
 
     def check(self, value: float) -> None:
         """Refuses a value outside of the range."""
+        if not isinstance(value, int | float | np.number):
+            raise InvalidMethodError(f"{self.name} is {value!r}: it must be a number")
         if not (self.low <= value <= self.high) or (self.above_low and value == self.low):
             least = f"above {self.low:g}" if self.above_low else f"{self.low:g} or more"
             raise InvalidMethodError(f"{self.name} is {value}: it must be {least} and at most {self.high:g}")
@@ -93,37 +95,60 @@ class Score:
             )
         self.try_out({parameter.keyword: parameter.default for parameter in self.parameters})
 
+    def distances(self, evidence: Evidence, arguments: Mapping[str, float]) -> Floats:
+        """What `combine` makes of evidence, which it cannot write to; a centroid that it did not ask for is unknown."""
+        if self.centroid is None:
+            evidence = evidence._replace(centroid=np.broadcast_to(np.nan, evidence.nearest.shape))
+        try:
+            found = np.asarray(self.combine(Evidence._make(map(_unwritable, evidence)), **arguments), float)
+            return np.broadcast_to(found, np.broadcast_shapes(*(array.shape for array in evidence)))
+        except Exception as error:  # whatever somebody else's function does
+            raise self._cannot_be_computed(error) from error
+
+    def counted(self, images: Ints, arguments: Mapping[str, float]) -> Floats:
+        """How many nearest images count of disorders that have so many; more than all are all."""
+        if self.neighbours is None:
+            return np.ones(len(images))
+        try:
+            found = np.asarray(self.neighbours(_unwritable(images), **arguments), float)
+        except Exception as error:
+            raise self._cannot_be_computed(error) from error
+        if found.shape != images.shape or not ((found >= 1) & (found == np.floor(found))).all():
+            raise InvalidMethodError(
+                f"score {self.name!r}: neighbours must give a whole number, at least 1, for each number of images"
+            )
+        if (np.diff(found[np.argsort(images, kind="stable")]) < 0).any():
+            raise InvalidMethodError(f"score {self.name!r}: neighbours must not fall when there are more images")
+        return found
+
     def try_out(self, arguments: Mapping[str, float]) -> int:
         """Refuses a score that breaks the rules with these parameters, as far as some evidence shows it.
 
         Gives a checksum of what it made of this evidence: that of an edited score is another.
         """
-        evidence = _tried_evidence(centroid=self.centroid is not None)
-        try:
-            ones = np.ones_like(TRIED_COUNTS)
-            counted = np.asarray(self.neighbours(TRIED_COUNTS, **arguments) if self.neighbours else ones, float)
-            found = np.asarray(self.combine(evidence, **arguments), float)
-            alone = self.combine(Evidence._make(array[..., -1:, -1:] for array in evidence), **arguments)
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise InvalidMethodError(f"score {self.name!r} cannot be computed: {problem}") from error
-        if found.shape != evidence.nearest.shape or not np.isfinite(found).all():
+        evidence = _tried_evidence(DISTANCES if self.centroid else DISTANCES[:2])
+        counted, found = self.counted(TRIED_COUNTS, arguments), self.distances(evidence, arguments)
+        if not np.isfinite(found).all():
             raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
-        if not np.allclose(found[..., -1:, -1:], alone, atol=1e-9):
-            raise InvalidMethodError(
-                f"score {self.name!r} looks at other queries or disorders: combine sees one by one"
-            )
-        if counted.shape != TRIED_COUNTS.shape or (counted % 1 != 0).any() or (np.diff(counted) < 0).any():
-            raise InvalidMethodError(
-                f"score {self.name!r}: neighbours must give whole numbers, of more images never fewer"
-            )
         for varied, distances in zip(DISTANCES, found, strict=False):
             if (np.diff(distances) < 0).any():
                 raise InvalidMethodError(
                     f"score {self.name!r} falls when the distance {varied!r} rises: it must not, smaller is closer"
                 )
+        for some in (np.s_[..., :1, :1], np.s_[..., 1:2, 2:5], np.s_[..., -1:, -1:]):
+            alone = self.distances(Evidence._make(array[some] for array in evidence), arguments)
+            if not np.allclose(found[some], alone, atol=1e-9):
+                raise InvalidMethodError(
+                    f"score {self.name!r} looks at other queries or disorders, or at chance: combine sees one by one"
+                )
+        alone = np.concatenate([self.counted(one, arguments) for one in np.split(TRIED_COUNTS, len(TRIED_COUNTS))])
+        if (alone != counted).any():
+            raise InvalidMethodError(f"score {self.name!r}: neighbours looks at other disorders, or at chance")
         values = (np.concatenate([counted, found.ravel()]) + 0.0).tolist()  # no zero with a sign
         return crc32(" ".join(f"{value:.6g}" for value in values).encode())
+
+    def _cannot_be_computed(self, error: Exception) -> InvalidMethodError:
+        return InvalidMethodError(f"score {self.name!r} cannot be computed: {type(error).__name__}: {error}")
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -134,14 +159,16 @@ class Score:
         return f"<Score {self.name}>"
 
 
-def _tried_evidence(*, centroid: bool) -> Evidence:
+def _tried_evidence(varied: Sequence[str]) -> Evidence:
     """Evidence (varied distance, other evidence, tried distance) in which one distance after the other varies."""
-    varied = DISTANCES if centroid else DISTANCES[:2]
     others, tried = np.repeat([[0.2], [0.7], [1.1]], len(TRIED), axis=1), np.tile(TRIED, (3, 1))
     given = {name: np.stack([tried if name == each else others for each in varied]) for name in DISTANCES}
-    if not centroid:
-        given["centroid"] = np.full_like(given["nearest"], np.nan)  # it must not be looked at
-    evidence = Evidence(**given, gallery_images=IMAGES, gallery_patients=(IMAGES + 1) // 2, photos=PHOTOS)
-    for array in evidence:
-        array.flags.writeable = False
-    return evidence
+    shape = given["nearest"].shape  # counts are as wide, so that any part can be taken
+    counts = (np.broadcast_to(count, shape) for count in (IMAGES, (IMAGES + 1) // 2, PHOTOS))
+    return Evidence(*given.values(), *counts)
+
+
+def _unwritable(array: Any) -> Any:
+    view = array.view()
+    view.flags.writeable = False
+    return view
