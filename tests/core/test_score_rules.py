@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from mien import BASELINE, Cohort, Method, MienError, Parameter, Query, Score, evaluate, rank
-from mien.core.scores import own_scores
+from mien.core.scores import known_scores, own_scores
 
 from cohorts import random_cohort, random_query_arrays
 
@@ -175,6 +177,19 @@ def test_a_score_that_falls_with_this_gallerys_numbers_is_refused(rng):
     score = Score("turns", lambda of: np.where(np.isin(of.gallery_images, [1, 4, 300]), 1, -1) * of.nearest)
     with pytest.raises(MienError, match="or falls when a distance rises"):
         rank(cohort, Query.of(random_query_arrays(rng, cohort, 1)), Method(score=score), top=1)
+
+
+def test_a_package_names_its_score_as_the_score_names_itself(monkeypatch):
+    monkeypatch.setattr("mien.core.scores.import_module", lambda name: None)
+    points = [
+        SimpleNamespace(name=name, value="package:SCORE", load=lambda: Score("mine", lambda e: 1.0 * e.nearest))
+        for name in ("hybrid", "other", "mine", "mine")
+    ]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    with pytest.warns(UserWarning, match="is left out: its name is 'mine'") as warned:
+        found = known_scores.__wrapped__()
+    assert len(warned) == 3
+    assert set(found) - set(own_scores()) == {"mine"}
 
 
 def test_a_module_that_cannot_be_imported_is_named_in_one_line(tmp_path, monkeypatch):

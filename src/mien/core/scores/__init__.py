@@ -28,7 +28,10 @@ def known_scores() -> dict[str, Score]:
     found = dict(own_scores())
     for point in entry_points(group="mien.scores"):
         try:
-            found.setdefault(point.name, _checked(point.load(), point.value))
+            score = _checked(point.load(), point.value)
+            if score.name != point.name or score.name in found:
+                raise InvalidMethodError(f"its name is {score.name!r}: name the entry point so, and no other score")  # noqa: TRY301
+            found[score.name] = score
         except Exception as error:
             warn(f"the score {point.name} ({point.value}) is left out: {error}", stacklevel=2)
     return found
