@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import UnionType
 from typing import Any
 
@@ -70,12 +71,21 @@ def require(argument: object, kind: type | UnionType, name: str, advice: str) ->
         raise WrongArgumentError(f"{type(argument).__name__} is no {name}: pass {advice}")
 
 
+class InvalidMethodError(MienError, ValueError):
+    """A method option outside its range, or a score that breaks its rules."""
+
+
+@contextmanager
+def naming_the_score(name: str) -> Iterator[None]:
+    """Turns whatever somebody else's function raises into a line that says whose it is."""
+    try:
+        yield
+    except Exception as error:
+        raise InvalidMethodError(f"score {name!r} cannot be computed: {type(error).__name__}: {error}") from error
+
+
 class MissingExtraError(MienError, ImportError):
     """A package is not installed that only some commands need; the message names the extra that brings it."""
-
-
-class InvalidMethodError(MienError, ValueError):
-    """A method option outside its range."""
 
 
 class InvalidCohortError(MienError, ValueError):

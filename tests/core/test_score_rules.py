@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,7 +56,7 @@ def written_to(evidence):
         "none": (lambda: Score("s", lambda e: e.nearest_mean, neighbours=lambda n: 0 * n), "at least 1"),
         "one for all": (lambda: Score("s", lambda e: e.nearest_mean, neighbours=lambda n: 3), "for each number"),
         "text": (lambda: Method(score=Score("s", mixed, (WEIGHT,)), w="1"), "w is '1': it must be a number"),
-        "objects": (lambda: Score("s", lambda e: np.array([None, "1"])), "cannot be computed"),
+        "objects": (lambda: Score("s", lambda e: np.array([None, "1"])), "gives no number"),
         "writes": (lambda: Score("s", written_to), "cannot be computed: ValueError: assignment destination"),
         "one parameter": (lambda: Score("s", mixed, WEIGHT), "parameters is a tuple"),
         "a list": (lambda: Score("s", mixed, [WEIGHT]), "parameters is a tuple"),
@@ -177,6 +178,15 @@ def test_a_score_that_falls_with_this_gallerys_numbers_is_refused(rng):
     score = Score("turns", lambda of: np.where(np.isin(of.gallery_images, [1, 4, 300]), 1, -1) * of.nearest)
     with pytest.raises(MienError, match="or falls when a distance rises"):
         rank(cohort, Query.of(random_query_arrays(rng, cohort, 1)), Method(score=score), top=1)
+
+
+def test_methods_travel_by_the_names_of_their_scores():
+    for method in (
+        BASELINE,
+        Method("none", "hybrid", centroid_weight=0.3),
+        Method("embedding", "proportional", alpha=0.5),
+    ):
+        assert pickle.loads(pickle.dumps(method)) == method
 
 
 def test_a_package_names_its_score_as_the_score_names_itself(monkeypatch):

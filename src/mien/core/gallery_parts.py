@@ -108,7 +108,7 @@ class ScannedPart:
 
 
 class MeasuredPart(NamedTuple):
-    """Distances to images of a part, sorted by (probe, disorder, distance)."""
+    """Distances to the nearest images of a part, as many as count, sorted by (probe, disorder, distance)."""
 
     probe: Ints
     disorder: Ints  # as the part numbers them
@@ -135,17 +135,22 @@ def scan_part(index: GalleryIndex, question: Question, slots: Ints, *, fine: boo
 
 
 def measure_part(
-    index: GalleryIndex, question: Question, threshold: Float32s, neighbours: Ints, lower_of_labels: Float32s | None
+    index: GalleryIndex,
+    question: Question,
+    disorders: Ints,
+    threshold: Float32s,
+    neighbours: Ints,
+    lower_of_labels: Float32s | None,
 ) -> MeasuredPart:
-    """Exact distances of the images that can be among so many nearest ones (disorders, probes) of a disorder.
+    """Exact distances of the images that can be among so many nearest ones (disorders, probes) of some disorders.
 
     Their lower bounds are within the threshold, which is minus infinity where nobody asks. The likely ones are measured
-    first: what cannot be as near as these is not. Without `lower_of_labels`, the disorders asked for are scanned again.
+    first: what cannot be as near as these is not. Without `lower_of_labels`, these disorders are scanned again.
     """
     roster = index.roster
-    asked = np.isfinite(threshold).any(axis=1)
+    asked = np.isin(np.arange(len(roster.disorders)), disorders)
     labels = np.flatnonzero(asked.repeat(roster.images_of_disorder))
-    disorder = np.flatnonzero(asked).repeat(roster.images_of_disorder[asked])
+    disorder = np.arange(len(disorders)).repeat(roster.images_of_disorder[disorders])  # among those that are asked for
     if lower_of_labels is not None:
         lower = lower_of_labels[labels]
     else:
@@ -159,7 +164,7 @@ def measure_part(
     def measure(some: Bools) -> None:
         distance[some] = index.images.distances(roster.image_of_label[label[some]], question.rows, probe[some])
 
-    pair = probe * len(roster.disorders) + disorder
+    pair = probe * len(disorders) + disorder
     likely = places_in_runs(pair) < neighbours[disorder, probe]
     measure(likely)
     first = run_starts(pair)
@@ -167,8 +172,8 @@ def measure_part(
     measure(~likely & (lower <= farthest[np.cumsum(first) - 1]))
     order = np.lexsort((label, distance, pair))  # labels of a disorder are sorted by (patient id, image id)
     who = [_who(roster, image) for image in roster.image_of_label[label[order][first]].tolist()]
-    order = order[np.isfinite(distance[order])]
-    return MeasuredPart(probe[order], disorder[order], distance[order], who)
+    order = order[np.isfinite(distance[order]) & (places_in_runs(pair) < neighbours[disorder, probe])]
+    return MeasuredPart(probe[order], disorders[disorder[order]], distance[order], who)
 
 
 def own_patients(index: GalleryIndex, queries: Sequence[Query]) -> list[OwnPatients]:

@@ -109,9 +109,10 @@ def pair_distances(rows: Float32s, others: Float32s) -> Float64s:
 def product_bounds(rows: Float32s, probes: Float32s) -> Float32s:
     """Bounds from a product of exact rows: a matrix product gives each number a little differently than measuring."""
     few = len(probes) < FEW_PROBES  # then matrix products are slow, and their threads linger on the cores
-    distances = 1 - (np.vecdot(rows[:, np.newaxis], probes) if few else rows @ probes.T)
-    most = 2 * np.float32(measured_rounding(probes.shape[1]))
-    return np.stack([distances - most, distances + most])
+    products = np.vecdot(rows[:, np.newaxis], probes) if few else rows @ probes.T
+    most = np.float32(measured_rounding(probes.shape[1]))
+    lower = (1 - 2 * most) - products
+    return np.stack([lower, lower + 4 * most])
 
 
 def scan(rows: RoundedRows, probes: Float32s, *, fine: bool = False, only: Ints | None = None) -> Float32s:
@@ -229,9 +230,9 @@ class GalleryIndex:
     @classmethod
     def of(cls, roster: Roster, encoder: Encoder, alike: Alike, matrices: Mapping[str, Rows]) -> GalleryIndex:
         """The index that the matrices of `matrices_of` are."""
-        exact, codes, rounding, *others = matrices
-        images = RoundedRows(matrices[exact], matrices[codes], matrices[rounding], alike)
-        return cls(roster, encoder, images, {name: matrices[name] for name in others})
+        others = dict(matrices)
+        exact, codes, rounding = (others.pop(f"image_{kind}") for kind in ("rows", "codes", "rounding"))
+        return cls(roster, encoder, RoundedRows(exact, codes, rounding, alike), others)
 
     def __repr__(self) -> str:
         return f"<GalleryIndex of {self.roster.sizes}, {self.encoder}>"

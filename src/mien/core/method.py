@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from mien.core.arrays import Float64s, Floats, Ints
 from mien.core.centroids import group_means
 from mien.core.scores import Evidence, Score, known_scores, own_scores, score_named
-from mien.errors import InvalidMethodError, require
+from mien.errors import InvalidMethodError, naming_the_score, require
 
 FUSIONS = ("none", "distance", "embedding")
 ROUNDING = 1e-9  # of scores, relative
@@ -80,6 +81,10 @@ class Method:
         if values != [parameter.default for parameter in scoring.parameters]:
             scoring.try_out(self._arguments)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        known = own_scores().get(self.score) is self.scoring  # it travels by its name: its functions have none
+        return partial(Method, self.fusion, self.score if known else self.scoring, **self.parameters), ()
+
     @property
     def score(self) -> str:
         """The score's name."""
@@ -100,8 +105,13 @@ class Method:
         return f"{self.scoring.try_out(self._arguments):08x}"
 
     def distance(self, evidence: Evidence) -> Floats:
-        """The distances by which disorders are ranked."""
-        return self.scoring.distances(evidence, self._arguments)
+        """The distances by which disorders are ranked. Scores cannot write to evidence, nor see what they do not use."""
+        shape = np.broadcast_shapes(*(array.shape for array in evidence))
+        if self.scoring.centroid is None:
+            evidence = evidence._replace(centroid=np.full((1,) * len(shape), np.nan))
+        with naming_the_score(self.score):
+            seen = Evidence._make(np.broadcast_to(array, array.shape) for array in evidence)
+            return np.broadcast_to(np.asarray(self.scoring.combine(seen, **self._arguments), float), shape)
 
     def require_rising(self, low: Floats, high: Floats) -> None:
         """Refuses a score that breaks its rules where it was not tried out: with this gallery's numbers, say."""
@@ -112,6 +122,8 @@ class Method:
 
     def neighbours(self, images_of_disorder: Ints) -> Ints:
         """How many of a disorder's nearest images count, all at most."""
+        if self.scoring.neighbours is None:
+            return np.minimum(1, images_of_disorder)
         return np.minimum(self.scoring.counted(images_of_disorder, self._arguments), images_of_disorder).astype(np.intp)
 
     def as_dict(self) -> dict[str, str | float]:

@@ -42,7 +42,7 @@ from mien.core.gallery_parts import (
 from mien.core.index import FEW_PROBES, GalleryIndex, RoundedRows, pair_distances, scan
 from mien.core.method import ROUNDING, Method, fuse_distances
 from mien.core.roster import places_in_runs, run_starts
-from mien.core.scores import DISTANCES, Evidence
+from mien.core.scores import EVIDENCE_DISTANCES, Evidence
 from mien.errors import EmptyGalleryError
 
 FARTHEST = 2.0  # of distances
@@ -105,7 +105,7 @@ class ScannedGallery(NamedTuple):
     @property
     def estimates(self) -> Estimates:
         """What lies in the middle of the bounds."""
-        middle = {name: getattr(self.bounds, name).mean(axis=0) for name in DISTANCES}
+        middle = {name: getattr(self.bounds, name).mean(axis=0) for name in EVIDENCE_DISTANCES}
         return Estimates(self.bounds._replace(**middle), self.there, self.question.first_probe)
 
 
@@ -342,17 +342,18 @@ class Searcher:
         return scored, evidence, who
 
     def _measure_nearest(self, scanned: ScannedGallery, probe: Ints, disorder: Ints) -> list[tuple[str, str]]:
-        """Distances to the nearest image, and to the mean of those that count; returns who is on the nearest one."""
+        """Replaces bounds by distances to the nearest image and to the mean of those that count; says who is nearest.
+
+        Pairs are distinct and sorted by (probe, disorder).
+        """
         threshold = np.full_like(scanned.threshold, -np.inf)
         threshold[probe, disorder] = scanned.threshold[probe, disorder]
-        neighbours = scanned.neighbours.T
-        places, measure = self.disorders_of_parts, partial(measure_part, question=scanned.question)
-        asks = [
-            partial(
-                measure, threshold=threshold.T[here], neighbours=neighbours[here], lower_of_labels=part.lower_of_labels
-            )
-            for here, part in zip(places, scanned.parts, strict=True)
-        ]
+        places, asks = self.disorders_of_parts, []
+        for here, scanned_part in zip(places, scanned.parts, strict=True):
+            some = np.flatnonzero(np.isfinite(threshold[:, here]).any(axis=0))  # of the part's disorders
+            within, neighbours = threshold[:, here[some]].T, scanned.neighbours[:, here[some]].T
+            ask = partial(measure_part, question=scanned.question, lower_of_labels=scanned_part.lower_of_labels)
+            asks.append(partial(ask, disorders=some, threshold=within, neighbours=neighbours))
         pairs, distances = [], []
         nearest: list[tuple[int, float, tuple[str, str]]] = []
         for here, part in zip(places, self.parts.ask_each(asks), strict=True):

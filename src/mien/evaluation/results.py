@@ -77,7 +77,6 @@ def evaluate(
             for tested in (fold.patients for fold in reference)
         ]
         images, patients, disorders = np.mean(of_folds, axis=0).tolist()
-        counts = images, patients, disorders, len(reference)
         intervals: list[tuple[Interval, ...]] = [(NO_INTERVAL, NO_INTERVAL)] * len(methods)
         if not per_image:  # the bootstrap is of the paper's measure
             rng = np.random.default_rng([seed, zlib.crc32(f"{test_set} {gallery}".encode())])
@@ -85,9 +84,24 @@ def evaluate(
         for method, folds, own in zip(methods, ranks, intervals, strict=True):
             found = tops(folds, per_image=per_image)
             top1, top5 = own if method != against else (NO_INTERVAL, NO_INTERVAL)
-            delta1, delta5 = found.top1 - of_reference.top1, found.top5 - of_reference.top5
-            differences = delta1, *top1, delta5, *top5
-            results.append(Result(test_set, gallery, method, *found, str(against), *differences, *counts))
+            results.append(
+                Result(
+                    *(test_set, gallery, method, *found),
+                    against=str(against),
+                    delta_top1=found.top1 - of_reference.top1,
+                    ci_low_top1=top1[0],
+                    ci_high_top1=top1[1],
+                    p_top1=top1[2],
+                    delta_top5=found.top5 - of_reference.top5,
+                    ci_low_top5=top5[0],
+                    ci_high_top5=top5[1],
+                    p_top5=top5[2],
+                    images=images,
+                    patients=patients,
+                    disorders=disorders,
+                    folds=len(reference),
+                )
+            )
     return results
 
 
@@ -105,8 +119,8 @@ def paired_intervals(
     drawn = bootstrap_means(
         100 * np.array(differences), folds_of_patient, disorder_of_patient, weight_of_disorder=weights, rng=rng
     )
-    intervals = map(interval_of, drawn)
-    return list(zip(*[intervals] * len(TESTED_TOPS), strict=True))
+    step = len(TESTED_TOPS)
+    return [tuple(map(interval_of, drawn[start : start + step])) for start in range(0, len(drawn), step)]
 
 
 class PatientRank(NamedTuple):

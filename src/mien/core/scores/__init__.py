@@ -7,10 +7,10 @@ from importlib import import_module
 from pkgutil import iter_modules
 from warnings import warn
 
-from mien.core.scores.base import DISTANCES, Evidence, Parameter, Score
+from mien.core.scores.base import EVIDENCE_DISTANCES, Evidence, Parameter, Score
 from mien.errors import InvalidMethodError
 
-__all__ = ["DISTANCES", "Evidence", "Parameter", "Score", "known_scores", "own_scores", "score_named"]
+__all__ = ["EVIDENCE_DISTANCES", "Evidence", "Parameter", "Score", "known_scores", "own_scores", "score_named"]
 
 
 @cache

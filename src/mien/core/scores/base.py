@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 from zlib import crc32
 
 import numpy as np
 
 from mien.core.arrays import Floats, Ints
 from mien.core.centroids import CentroidKind
-from mien.errors import InvalidMethodError
+from mien.errors import InvalidMethodError, naming_the_score
 
-DISTANCES = ("nearest", "nearest_mean", "centroid")
+EVIDENCE_DISTANCES = ("nearest", "nearest_mean", "centroid")
 TRIED = np.linspace(0, 2, 9)  # distances that a score is tried with
 TRIED_COUNTS = np.array([1, 2, 3, 5, 10, 30, 100, 300, 1000])  # images of a disorder
 IMAGES, PHOTOS = np.array([[1], [4], [300]]), np.array([[1], [3], [2]])  # beside tried distances
@@ -95,24 +95,12 @@ class Score:
             )
         self.try_out({parameter.keyword: parameter.default for parameter in self.parameters})
 
-    def distances(self, evidence: Evidence, arguments: Mapping[str, float]) -> Floats:
-        """What `combine` makes of evidence, which it cannot write to; a centroid that it did not ask for is unknown."""
-        if self.centroid is None:
-            evidence = evidence._replace(centroid=np.broadcast_to(np.nan, evidence.nearest.shape))
-        try:
-            found = np.asarray(self.combine(Evidence._make(map(_unwritable, evidence)), **arguments), float)
-            return np.broadcast_to(found, np.broadcast_shapes(*(array.shape for array in evidence)))
-        except Exception as error:  # whatever somebody else's function does
-            raise self._cannot_be_computed(error) from error
-
     def counted(self, images: Ints, arguments: Mapping[str, float]) -> Floats:
         """How many nearest images count of disorders that have so many; more than all are all."""
         if self.neighbours is None:
             return np.ones(len(images))
-        try:
-            found = np.asarray(self.neighbours(_unwritable(images), **arguments), float)
-        except Exception as error:
-            raise self._cannot_be_computed(error) from error
+        with naming_the_score(self.name):
+            found = np.asarray(self.neighbours(np.broadcast_to(images, images.shape), **arguments), float)
         if found.shape != images.shape or not ((found >= 1) & (found == np.floor(found))).all():
             raise InvalidMethodError(
                 f"score {self.name!r}: neighbours must give a whole number, at least 1, for each number of images"
@@ -126,29 +114,28 @@ class Score:
 
         Gives a checksum of what it made of this evidence: that of an edited score is another.
         """
-        evidence = _tried_evidence(DISTANCES if self.centroid else DISTANCES[:2])
-        counted, found = self.counted(TRIED_COUNTS, arguments), self.distances(evidence, arguments)
-        if not np.isfinite(found).all():
+        evidence = _tried_evidence(centroid=self.centroid is not None)
+        parts = np.s_[..., :1, :1], np.s_[..., 1:2, 2:5], np.s_[..., -1:, -1:]
+        with naming_the_score(self.name):
+            found = np.asarray(self.combine(evidence, **arguments), float)
+            alone = [self.combine(Evidence._make(array[some] for array in evidence), **arguments) for some in parts]
+        if found.shape != evidence.nearest.shape or not np.isfinite(found).all():
             raise InvalidMethodError(f"score {self.name!r} gives no number for every query and disorder")
-        for varied, distances in zip(DISTANCES, found, strict=False):
+        for varied, distances in zip(EVIDENCE_DISTANCES, found, strict=False):
             if (np.diff(distances) < 0).any():
                 raise InvalidMethodError(
                     f"score {self.name!r} falls when the distance {varied!r} rises: it must not, smaller is closer"
                 )
-        for some in (np.s_[..., :1, :1], np.s_[..., 1:2, 2:5], np.s_[..., -1:, -1:]):
-            alone = self.distances(Evidence._make(array[some] for array in evidence), arguments)
-            if not np.allclose(found[some], alone, atol=1e-9):
-                raise InvalidMethodError(
-                    f"score {self.name!r} looks at other queries or disorders, or at chance: combine sees one by one"
-                )
-        alone = np.concatenate([self.counted(one, arguments) for one in np.split(TRIED_COUNTS, len(TRIED_COUNTS))])
-        if (alone != counted).any():
+        if not all(np.allclose(found[some], of_some, atol=1e-9) for some, of_some in zip(parts, alone, strict=True)):
+            raise InvalidMethodError(
+                f"score {self.name!r} looks at other queries or disorders, or at chance: combine sees one by one"
+            )
+        counted = self.counted(TRIED_COUNTS, arguments)
+        one_by_one = [self.counted(one, arguments) for one in np.split(TRIED_COUNTS, len(TRIED_COUNTS))]
+        if (np.concatenate(one_by_one) != counted).any():
             raise InvalidMethodError(f"score {self.name!r}: neighbours looks at other disorders, or at chance")
         values = (np.concatenate([counted, found.ravel()]) + 0.0).tolist()  # no zero with a sign
         return crc32(" ".join(f"{value:.6g}" for value in values).encode())
-
-    def _cannot_be_computed(self, error: Exception) -> InvalidMethodError:
-        return InvalidMethodError(f"score {self.name!r} cannot be computed: {type(error).__name__}: {error}")
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -159,16 +146,15 @@ class Score:
         return f"<Score {self.name}>"
 
 
-def _tried_evidence(varied: Sequence[str]) -> Evidence:
+def _tried_evidence(*, centroid: bool) -> Evidence:
     """Evidence (varied distance, other evidence, tried distance) in which one distance after the other varies."""
     others, tried = np.repeat([[0.2], [0.7], [1.1]], len(TRIED), axis=1), np.tile(TRIED, (3, 1))
-    given = {name: np.stack([tried if name == each else others for each in varied]) for name in DISTANCES}
-    shape = given["nearest"].shape  # counts are as wide, so that any part can be taken
-    counts = (np.broadcast_to(count, shape) for count in (IMAGES, (IMAGES + 1) // 2, PHOTOS))
-    return Evidence(*given.values(), *counts)
-
-
-def _unwritable(array: Any) -> Any:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    varied = EVIDENCE_DISTANCES if centroid else EVIDENCE_DISTANCES[:2]
+    given = {name: np.stack([tried if name == each else others for each in varied]) for name in EVIDENCE_DISTANCES}
+    if not centroid:
+        given["centroid"] = np.full_like(given["nearest"], np.nan)  # it must not be looked at
+    shape = given["nearest"].shape
+    return Evidence._make(
+        np.broadcast_to(array, shape)  # cannot be written to
+        for array in (*given.values(), IMAGES, (IMAGES + 1) // 2, PHOTOS)
+    )
