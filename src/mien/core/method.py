@@ -105,7 +105,7 @@ class Method:
         return f"{self.scoring.try_out(self._arguments):08x}"
 
     def distance(self, evidence: Evidence) -> Floats:
-        """The distances by which disorders are ranked. Scores cannot write to evidence, nor see what they do not use."""
+        """The distances by which disorders are ranked. Scores cannot write to evidence, or see what they do not use."""
         shape = np.broadcast_shapes(*(array.shape for array in evidence))
         if self.scoring.centroid is None:
             evidence = evidence._replace(centroid=np.full((1,) * len(shape), np.nan))
